@@ -1,0 +1,37 @@
+# hazeglass: `make demo` and `make test` do all their own set-up.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed-from-pyproject
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+.PHONY: help demo test lint bench clean
+
+help:  ## show this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+# The environment lives in the checkout and is rebuilt only when pyproject.toml changes.
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@echo "installing hazeglass and its tools into $(VENV) (a few minutes the first time)"
+	@$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+demo: $(STAMP)  ## the whole journey, from made-up rows to a report (writes demo-out/)
+	@$(BIN)/hazeglass demo --out demo-out
+
+lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --quiet --check .
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo 2>&1 | tail -n 25
+
+test: lint  ## lint, then every test of the gate
+	@$(BIN)/python -m pytest -q
+
+bench: $(STAMP)  ## measure against peers, in one run
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

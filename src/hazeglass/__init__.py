@@ -1,0 +1,63 @@
+"""hazeglass: publish private tables with a proven promise, recover the graph from what was published."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from hazeglass._version import __version__
+
+if TYPE_CHECKING:
+    from hazeglass import datasets
+    from hazeglass.analyst.graph import Graph
+    from hazeglass.analyst.recover import recover
+    from hazeglass.analyst.solvers import Solution, graphical_lasso
+    from hazeglass.bundle.reader import Release, load
+    from hazeglass.guarantee.gdp import GaussianDP
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.publish import publish
+
+# Where each public name lives. Nothing is imported until it is asked for, so that
+# `import hazeglass` stays fast and the analyst never loads the publisher's room.
+_HOMES = {
+    "GaussianDP": "hazeglass.guarantee.gdp",
+    "Graph": "hazeglass.analyst.graph",
+    "Plan": "hazeglass.publisher.plan",
+    "Release": "hazeglass.bundle.reader",
+    "Solution": "hazeglass.analyst.solvers",
+    "graphical_lasso": "hazeglass.analyst.solvers",
+    "load": "hazeglass.bundle.reader",
+    "publish": "hazeglass.publisher.publish",
+    "recover": "hazeglass.analyst.recover",
+}
+_ROOMS = ("datasets", "errors")
+
+__all__ = [
+    "GaussianDP",
+    "Graph",
+    "Plan",
+    "Release",
+    "Solution",
+    "__version__",
+    "datasets",
+    "errors",
+    "graphical_lasso",
+    "load",
+    "publish",
+    "recover",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name in _ROOMS:
+        value = import_module(f"hazeglass.{name}")
+    else:
+        raise AttributeError(f"module 'hazeglass' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

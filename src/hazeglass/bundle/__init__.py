@@ -1,0 +1,1 @@
+"""THE BOUNDARY: what a release is, how it is written, how it is read and checked."""

@@ -1,0 +1,1 @@
+"""Where blocks of rows are read and worked on; knows nothing of privacy."""

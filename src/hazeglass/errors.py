@@ -1,0 +1,122 @@
+"""Every error and warning hazeglass raises, in one tree.
+
+::
+
+    Exception
+    └── HazeglassError
+        ├── InputError (ValueError)            exit status 2: what came in is wrong
+        │   ├── PlanError                      the plan file or object
+        │   ├── DataError                      the rows
+        │   ├── BundleError                    a release that cannot be trusted or read
+        │   ├── OutputError                    where results should be written
+        │   └── SolverInputError               a covariance, a penalty, weights
+        │       └── UnboundedObjectiveError    no maximiser exists at this penalty
+        ├── PrivacyRefusal                     exit status 3: going on would break a promise
+        │   ├── BoundsMissingError             public bounds were not given
+        │   ├── BudgetExceededError            the ledger has no room for this release
+        │   └── SimulationError                a simulation passed off as a release
+        └── MissingExtraError (ImportError)    exit status 2: an optional dependency is not installed
+    UserWarning
+    └── HazeglassWarning
+        ├── ConvergenceWarning                 a solver stopped before its certificate
+        ├── RepairWarning                      an indefinite covariance was moved, and by how much
+        └── SelectionWarning                   a choice at the edge of what was tried
+
+Messages say what must hold, what came, and what to do.
+"""
+
+__all__ = [
+    "BoundsMissingError",
+    "BudgetExceededError",
+    "BundleError",
+    "ConvergenceWarning",
+    "DataError",
+    "HazeglassError",
+    "HazeglassWarning",
+    "InputError",
+    "MissingExtraError",
+    "OutputError",
+    "PlanError",
+    "PrivacyRefusal",
+    "RepairWarning",
+    "SelectionWarning",
+    "SimulationError",
+    "SolverInputError",
+    "UnboundedObjectiveError",
+]
+
+
+class HazeglassError(Exception):
+    """Base of everything hazeglass raises on purpose."""
+
+    exit_status = 1
+
+
+class InputError(HazeglassError, ValueError):
+    """What came in is wrong."""
+
+    exit_status = 2
+
+
+class PlanError(InputError):
+    """The plan is wrong or incomplete."""
+
+
+class DataError(InputError):
+    """The rows do not fit the plan, or cannot be read."""
+
+
+class BundleError(InputError):
+    """A release is damaged, incomplete, or not one."""
+
+
+class OutputError(InputError):
+    """The place for the results cannot be used."""
+
+
+class SolverInputError(InputError):
+    """A covariance, penalty or weight that no solver can use."""
+
+
+class UnboundedObjectiveError(SolverInputError):
+    """At this penalty the penalised likelihood grows without limit: there is no estimate."""
+
+
+class PrivacyRefusal(HazeglassError):  # noqa: N818 (a refusal, not a malfunction)
+    """Going on would break a promise."""
+
+    exit_status = 3
+
+
+class BoundsMissingError(PrivacyRefusal):
+    """A column has no public bounds; they are never taken from the data."""
+
+
+class BudgetExceededError(PrivacyRefusal):
+    """The release would exceed the dataset's total budget."""
+
+
+class SimulationError(PrivacyRefusal):
+    """A seeded simulation was about to be taken for a private release."""
+
+
+class MissingExtraError(HazeglassError, ImportError):
+    """An optional dependency is needed and not installed."""
+
+    exit_status = 2
+
+
+class HazeglassWarning(UserWarning):
+    """Base of hazeglass's warnings."""
+
+
+class ConvergenceWarning(HazeglassWarning):
+    """A solver stopped before its certificate arrived."""
+
+
+class RepairWarning(HazeglassWarning):
+    """An indefinite covariance had to be moved before it could be used."""
+
+
+class SelectionWarning(HazeglassWarning):
+    """A choice fell on the edge of what was tried."""

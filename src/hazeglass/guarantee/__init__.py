@@ -1,0 +1,1 @@
+"""Pure mathematics of the promise: no data, no input or output, no other room."""

@@ -1,0 +1,1 @@
+"""Pages and pictures, drawn from values that are handed over."""

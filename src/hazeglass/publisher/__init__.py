@@ -1,0 +1,1 @@
+"""TRUSTED: the only code that sees rows or secret bits."""
