@@ -19,6 +19,7 @@ from hazeglass.analyst.validation import as_covariance
 
 MAX_STEPS = 20_000
 RELATIVE_TOLERANCE = 2e-4
+NOTHING = 1e-9  # relative to the largest entry: a distance this small is 0 to rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +74,7 @@ def psd_distance(S: FloatArray, weights: FloatArray, *, threshold: float | None 
     goal = None if threshold is None else threshold / unit
     for count in range(MAX_STEPS):
         best = _tighten(best, step.advance(), target, weights)
-        if best.upper - best.lower <= RELATIVE_TOLERANCE * best.upper or _decided(best, goal):
+        if best.upper - best.lower <= max(RELATIVE_TOLERANCE * best.upper, NOTHING) or _decided(best, goal):
             break
         if count % 20 == 19:
             step.balance()
@@ -106,7 +107,7 @@ class _Step:
         """Keep the two residuals within a factor of 5 of each other (each relative to its variable)."""
         primal = self.primal_miss / max(float(np.linalg.norm(self.near)), 1e-300)
         dual = self.dual_miss / max(self.rho * float(np.linalg.norm(self.dual)), 1e-300)
-        factor = 2.0 if primal > 5 * dual else 0.5 if dual > 5 * primal else 1.0
+        factor = 2.0 if primal > 5 * dual and self.rho < 1e9 else 0.5 if dual > 5 * primal and self.rho > 1e-9 else 1.0
         self.rho *= factor
         self.dual /= factor
 
