@@ -1,0 +1,145 @@
+"""The two sampling loops in compiled code. Integers only: no floating point touches secret noise.
+
+Letters: `high` are the high words of increasing 128-bit thresholds, `guide[b]` counts those below b * 2^(64 - bits).
+Both loops stop at the first draw that 64 bits do not settle and leave it to exact arithmetic (publisher/noise.py):
+going on with more bits is exact, starting again would not be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hazeglass.publisher.compiled import compiled
+
+__all__ = ["invert", "staircase"]
+
+Words = NDArray[np.uint64]
+_UNDECIDED = -1
+_MARGIN = np.uint64(1 << 10)
+
+
+@compiled
+def _locate(u: np.uint64, high: Words, guide: NDArray[np.int32], shift: np.uint64) -> int:
+    """#{j : high_j <= u}, or -1 when one of them equals u, so that the low words decide."""
+    bucket = np.int64(u >> shift)
+    below, above = np.int64(guide[bucket]), np.int64(guide[bucket + 1])
+    while above - below > 4:  # only the two outermost buckets hold many thresholds
+        middle = (below + above) >> 1
+        if high[middle] <= u:
+            below = middle + 1
+        else:
+            above = middle
+    while below < above and high[below] <= u:
+        below += 1
+    if below > 0 and high[below - 1] == u:
+        return _UNDECIDED
+    return int(below)
+
+
+@compiled
+def invert(
+    words: Words, high: Words, guide: NDArray[np.int32], shift: np.uint64, first: int, out: NDArray[np.int64]
+) -> int:
+    """out[i] = the value of words[i]; returns how many were written before one was undecided."""
+    for i in range(out.size):
+        index = _locate(words[i], high, guide, shift)
+        if index < 0:
+            return i
+        out[i] = first + index
+    return int(out.size)
+
+
+@compiled
+def _product_high(a: np.uint64, b: np.uint64) -> np.uint64:
+    """The high word of the 128-bit product."""
+    mask, half = np.uint64(0xFFFFFFFF), np.uint64(32)
+    a0, a1, b0, b1 = a & mask, a >> half, b & mask, b >> half
+    middle = a1 * b0 + ((a0 * b0) >> half)
+    other = a0 * b1 + (middle & mask)
+    return np.uint64(a1 * b1 + (middle >> half) + (other >> half))
+
+
+@compiled
+def _survives(u: np.uint64, gamma: np.uint64) -> int:
+    """Whether U > 1 - exp(-g), for U in [u, u + 1) * 2^-64 and g = gamma * 2^-64 up to the margin: 1, 0 or -1.
+
+    1 - exp(-g) = g - g^2/2 + g^3/6 - ..., whose partial sums lie above and below in turn. The margin of 2^10 units
+    covers g (known to 8 units), the truncations (one each) and the width of U; g < 1/8, so 20 terms are enough.
+    """
+    term, total = gamma, gamma
+    if u > total + _MARGIN:
+        return 1
+    for n in range(2, 21):
+        term = np.uint64(_product_high(term, gamma) // np.uint64(n))
+        if n & 1:
+            total = np.uint64(total + term)
+            if u > total + _MARGIN:
+                return 1
+        else:
+            total = np.uint64(total - term)
+            if u + _MARGIN < total:
+                return 0
+        if term == 0:
+            break
+    return _UNDECIDED
+
+
+@compiled
+def staircase(
+    words: Words,
+    high: Words,
+    guide: NDArray[np.int32],
+    shift: np.uint64,
+    curve: np.uint64,
+    block_bits: int,
+    mantissa: np.uint64,
+    exponent: int,
+    out: NDArray[np.int64],
+) -> tuple[int, int, bool]:
+    """Rejection below stairs; three words a try: the stair i, the sign and the fraction f, the coin U.
+
+    A try at (i + f) * step is kept with probability exp(-(step^2/2) f (2i + f)); curve = step^2/2 * 2^78.
+    block_bits >= 0 (discrete family): f has that many bits and the value is i * 2^block_bits + f.
+    block_bits < 0 (rounded family, step = 2^-8): f is a real number of which 63 bits are known, and the value is
+    round(mantissa * 2^exponent * (i + f) * 2^-8).
+    Returns how many values were written, how many words were used, and whether the last try is undecided.
+    """
+    done, used = 0, 0
+    while done < out.size and used + 3 <= words.size:
+        w_stair, w_place, u = words[used], words[used + 1], words[used + 2]
+        used += 3
+        stair = _locate(w_stair, high, guide, shift)
+        if stair < 0:
+            return done, used, True
+        negative = (w_place & np.uint64(1)) != 0
+        place = np.uint64(w_place >> np.uint64(1))  # f = place * 2^-63
+        if block_bits >= 0:
+            place = np.uint64(place >> np.uint64(63 - block_bits) << np.uint64(63 - block_bits))
+        i = np.uint64(stair)
+        # (2i + f) * 2^50, times f * 2^64, times curve: f (2i + f) step^2/2 * 2^64, short by less than 8 units
+        reach = np.uint64((i << np.uint64(51)) + (place >> np.uint64(13)))
+        gamma = _product_high(_product_high(reach, place << np.uint64(1)), curve)
+        kept = _survives(u, gamma)
+        if kept == 0:
+            continue
+        if kept < 0:
+            return done, used, True
+        if block_bits >= 0:
+            magnitude = np.int64((i << np.uint64(block_bits)) + (place >> np.uint64(63 - block_bits)))
+            if magnitude == 0 and negative:  # zero has one sign, or it would come twice as often
+                continue
+        else:
+            # mantissa * (i * 2^63 + place) as two words; the true value lies within one mantissa above
+            factor_high, factor_low = i >> np.uint64(1), np.uint64((i << np.uint64(63)) + place)
+            low = np.uint64(mantissa * factor_low)
+            top = np.uint64(_product_high(mantissa, factor_low) + mantissa * factor_high)
+            drop = np.uint64(7 - exponent)  # the bits of `top` below the integer: 63 + 8 - exponent - 64
+            half = np.uint64(np.uint64(1) << np.uint64(drop - np.uint64(1)))
+            carry = np.uint64(1) if np.uint64(low + mantissa - np.uint64(1)) < low else np.uint64(0)
+            magnitude = np.int64((top + half) >> drop)
+            if np.int64((top + half + carry) >> drop) != magnitude:
+                return done, used, True
+        out[done] = -magnitude if negative else magnitude
+        done += 1
+    return done, used, False

@@ -1,0 +1,104 @@
+"""Uniform bits: secret ones from the operating system, and seeded ones for simulation only."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hazeglass.errors import InputError
+
+__all__ = ["BitSource", "SecretBits", "SeededBits"]
+
+Words = NDArray[np.uint64]
+
+_BLOCK = 8  # 64-bit words in one ChaCha20 block
+_BLOCKS_PER_KEY = 2**32  # the counter of RFC 8439
+
+
+class BitSource(Protocol):
+    """Where the sampler takes its uniform words from."""
+
+    @property
+    def simulation(self) -> bool:
+        """Whether the words can be predicted by somebody who knows a seed: such noise protects nobody."""
+        ...
+
+    def uint64(self, count: int) -> Words:
+        """That many independent uniform words."""
+        ...
+
+    def fill(self, words: Words) -> None:
+        """Overwrite a contiguous array with uniform words: what the kernels use, to spare the allocation."""
+        ...
+
+
+class SecretBits:
+    """Bits nobody can predict: ChaCha20 under a key of 256 bits from the operating system, a fresh one for each call.
+
+    The key is drawn, used and dropped inside one call, so there is no state that a fork could duplicate, that two
+    threads could share, or that a later look at the memory could turn back into the noise of earlier calls.
+    """
+
+    simulation = False
+
+    def uint64(self, count: int) -> Words:
+        words = np.empty(count, dtype=np.uint64)
+        self.fill(words)
+        return words
+
+    def fill(self, words: Words) -> None:
+        _expand(os.urandom(32), 0, 0, words)
+
+
+class SeededBits:
+    """The same cipher under a key derived from a seed: for experiments that must repeat, never for a release.
+
+    Different streams of one seed are independent, so that a block of rows can have its own whatever engine runs it.
+    The words depend on the seed, the stream and how many came before, not on how the calls were cut.
+    """
+
+    simulation = True
+
+    def __init__(self, seed: int, stream: int = 0) -> None:
+        if not 0 <= stream < 2**64:
+            raise InputError(f"The stream must be an integer from 0 to 2^64 - 1, got {stream}.")
+        self._key = hashlib.sha256(f"hazeglass simulation seed {int(seed)}".encode()).digest()
+        self._stream = stream
+        self._position = 0
+        self._lock = threading.Lock()
+
+    def uint64(self, count: int) -> Words:
+        words = np.empty(count, dtype=np.uint64)
+        self.fill(words)
+        return words
+
+    def fill(self, words: Words) -> None:
+        with self._lock:  # two threads must not be given the same words
+            start = self._position
+            self._position += words.size
+        block, skip = divmod(start, _BLOCK)
+        padded = np.empty(skip + words.size, dtype=np.uint64)
+        _expand(self._key, self._stream, block, padded)
+        words[:] = padded[skip:]
+
+
+def _expand(key: bytes, stream: int, block: int, words: Words) -> None:
+    """ChaCha20 key stream from the given block on, as 64-bit words."""
+    from hazeglass.publisher.chacha import keystream  # brings numba, which takes a second to import
+
+    if block + -(-words.size // _BLOCK) > _BLOCKS_PER_KEY:
+        raise InputError("One stream holds 2^35 words; take another stream of the seed, or draw in blocks.")
+    key_words = np.frombuffer(key, dtype="<u4").astype(np.uint32)
+    nonce = np.array([0, stream & 0xFFFFFFFF, stream >> 32], dtype=np.uint32)
+    whole = words.size // _BLOCK * _BLOCK
+    if whole:
+        keystream(key_words, block, nonce, words[:whole].view(np.uint32))
+    if whole < words.size:
+        last = np.empty(_BLOCK, dtype=np.uint64)
+        keystream(key_words, block + whole // _BLOCK, nonce, last.view(np.uint32))
+        words[whole:] = last[: words.size - whole]

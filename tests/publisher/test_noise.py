@@ -1,0 +1,214 @@
+import math
+import os
+import threading
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hazeglass.errors import InputError
+from hazeglass.guarantee.fixedpoint import exp_neg
+from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
+from hazeglass.guarantee.thresholds import cumulative_thresholds
+from hazeglass.publisher import noise as module
+from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.randomness import SecretBits, SeededBits
+
+FAMILIES = [RoundedGaussian, DiscreteGaussian]
+# Each statistical test fails a right sampler once in a million runs; draws are secret ones, as in a release.
+ONE_IN_A_MILLION = 1e-6
+
+
+class Words:
+    """A source that hands out given words, then random ones."""
+
+    simulation = True
+
+    def __init__(self, *words: int) -> None:
+        self.words = list(words)
+        self.rest = SecretBits()
+        self.asked = 0
+
+    def uint64(self, count: int) -> np.ndarray:
+        out = np.empty(count, dtype=np.uint64)
+        self.fill(out)
+        return out
+
+    def fill(self, words: np.ndarray) -> None:
+        self.asked += words.size
+        self.rest.fill(words)
+        for i in range(min(words.size, len(self.words))):
+            words[i] = self.words.pop(0)
+
+
+def chi_square(noise, draws: np.ndarray, cells: int = 400) -> float:
+    """The p-value of the draws against the exact probabilities, in cells of about equal mass."""
+    scale = noise.scale
+    reach = math.ceil(8 * scale) + 2
+    k = np.arange(-reach, reach + 1)
+    cumulative = np.cumsum(np.exp(noise.log_pmf(k)))
+    group = np.minimum((cumulative * cells).astype(int), cells - 1)
+    expected = np.bincount(group, weights=np.exp(noise.log_pmf(k)), minlength=cells) * draws.size
+    observed = np.bincount(group[np.clip(draws, -reach, reach) + reach], minlength=cells)
+    expected, observed = expected[expected > 0], observed[expected > 0]
+    while expected.size > 1 and expected[-1] < 25:  # join what is too rare for the approximation
+        expected = np.append(expected[:-2], expected[-2:].sum())
+        observed = np.append(observed[:-2], observed[-2:].sum())
+    while expected.size > 1 and expected[0] < 25:
+        expected = np.insert(expected[2:], 0, expected[:2].sum())
+        observed = np.insert(observed[2:], 0, observed[:2].sum())
+    expected *= observed.sum() / expected.sum()
+    return float(stats.chisquare(observed, expected).pvalue)
+
+
+def moments_agree(noise, draws: np.ndarray) -> None:
+    k = np.arange(-math.ceil(40 * noise.scale) - 2, math.ceil(40 * noise.scale) + 3) if noise.scale < 2 else None
+    fourth = math.fsum(k.astype(float) ** 4 * np.exp(noise.log_pmf(k))) if k is not None else 3 * noise.variance**2
+    square = np.square(draws.astype(np.float64))
+    assert abs(draws.mean()) < 5 * math.sqrt(noise.variance / draws.size)
+    assert abs(square.mean() - noise.variance) < 5 * math.sqrt((fourth - noise.variance**2) / draws.size)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scale", [0.3, 0.5, 1.0, 3.0, 1000.0])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_ten_million_draws_follow_the_exact_law(family, scale):
+    noise = family(scale)
+    draws = draw(noise, 10_000_000, SecretBits())
+    assert chi_square(noise, draws) > ONE_IN_A_MILLION
+    moments_agree(noise, draws)
+    for cut in {1, math.ceil(2 * scale), math.ceil(4 * scale)}:  # tails, one binomial test each
+        beyond = int(np.count_nonzero(np.abs(draws) > cut))
+        assert stats.binomtest(beyond, draws.size, float(noise.tail(cut))).pvalue > ONE_IN_A_MILLION
+
+
+@pytest.mark.parametrize("scale", [4097.0, 8191.0, 1e5, 123456789.0, 1e11])
+@pytest.mark.parametrize("family", FAMILIES)
+def test_large_scales_follow_the_law_as_well(family, scale):
+    noise = family(scale)
+    draws = draw(noise, 1_000_000, SecretBits())
+    moments_agree(noise, draws)
+    if scale <= 1e5:
+        assert chi_square(noise, draws, cells=1000) > ONE_IN_A_MILLION
+    else:  # at such a scale a cell of the normal distribution holds 1e5 integers and more: its quantiles are the cells
+        cells = np.floor(stats.norm.cdf(draws / scale) * 1000).astype(int)
+        assert stats.chisquare(np.bincount(np.clip(cells, 0, 999), minlength=1000)).pvalue > ONE_IN_A_MILLION
+    low_bits = np.bincount(draws & 7, minlength=8)  # at such a scale the remainders are uniform
+    assert stats.chisquare(low_bits).pvalue > ONE_IN_A_MILLION
+    for cut in (int(3 * scale), int(4 * scale)):
+        beyond = int(np.count_nonzero(np.abs(draws) > cut))
+        assert stats.binomtest(beyond, draws.size, float(noise.tail(cut))).pvalue > ONE_IN_A_MILLION
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_the_staircase_gives_the_same_law_as_the_table_at_a_small_scale(family, monkeypatch):
+    """Forced down to a scale at which every single probability can be tested."""
+    monkeypatch.setattr(module, "TABLE_LIMIT", 1.0)
+    noise = family(600.0)
+    draws = draw(noise, 2_000_000, SecretBits())
+    assert chi_square(noise, draws, cells=2000) > ONE_IN_A_MILLION
+    moments_agree(noise, draws)
+    at_zero = int(np.count_nonzero(draws == 0))
+    assert stats.binomtest(at_zero, draws.size, math.exp(float(noise.log_pmf(0)))).pvalue > ONE_IN_A_MILLION
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("scale", [0.3, 3.0, 1000.0])
+def test_table_draws_equal_the_definition_word_by_word(family, scale):
+    noise = family(scale)
+    table = cumulative_thresholds(noise)
+    words = SeededBits(5).uint64(2000)
+    want = [table.value(int(word) << 64) for word in words]
+    assert draw(noise, 2000, SeededBits(5)).tolist() == want
+
+
+def test_low_words_are_drawn_only_where_the_high_word_equals_a_threshold():
+    noise = RoundedGaussian(1.0)
+    table = cumulative_thresholds(noise)
+    j = -table.first  # P(X <= 0)
+    high, low = int(table.high[j]), int(table.low[j])
+    assert draw(noise, 1, Words(high, low)).tolist() == [1]
+    assert draw(noise, 1, Words(high, low - 1)).tolist() == [0]
+    source = Words(high + 1, high - 1)
+    assert draw(noise, 2, source).tolist() == [1, 0]
+    assert source.asked == 2
+
+
+def test_an_undecided_coin_is_settled_with_more_bits():
+    """The coin's first 64 bits are those of 1 - exp(-g): the next 128 decide."""
+    noise = RoundedGaussian(1e6)
+    stairs = module._staircase(noise)
+    first_word, place = 1 << 63, 1 << 62
+    stair = stairs.table.thresholds.value(first_word << 64)
+    f = Fraction(place, 1 << 63)
+    gamma = Fraction(1, 2 * 256**2) * f * (2 * stair + f)
+    border = (1 << 192) - exp_neg(gamma, 192)
+    coin, rest = border >> 128, border & ((1 << 128) - 1)
+    kept = Words(first_word, place << 1, coin)
+    value = module._settle(stairs, [first_word, place << 1, coin], Words(0, 0, 0, (rest >> 64) + 1, 0))
+    assert value == math.floor(Fraction(10**6) * (stair + f) / 256 + Fraction(1, 2))
+    assert module._settle(stairs, [first_word, place << 1, coin], Words(0, 0, 0, (rest >> 64) - 1, 0)) is None
+    assert draw(noise, 1, kept).size == 1
+    assert kept.asked > 3 + 5 - 1  # the try and the five words that settle it
+
+
+@pytest.mark.parametrize("scale", [4097.0, 1e7, 2.0**58])
+def test_fast_and_exact_arithmetic_agree_on_every_try(scale):
+    """Each try of the compiled loop, worked out again with integers of any length."""
+    for family in FAMILIES:
+        noise = family(scale)
+        stairs = module._staircase(noise)
+        words = SeededBits(11).uint64(6000)
+        expected = []
+        for t in range(0, 6000, 3):
+            value = module._settle(stairs, [int(word) for word in words[t : t + 3]], SeededBits(1))
+            if value is not None:
+                expected.append(value)
+        got = draw(noise, 500, Words(*(int(word) for word in words)))
+        assert got.tolist() == expected[:500]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_total_variation_is_below_the_promised_bound_at_every_scale(family):
+    for scale in (2.0**-6, 0.3, 1.0, 1000.0, 4096.0, 4097.0, 8191.9, 1e7, 2.0**58):
+        assert 0 < total_variation(family(scale)) <= 2.0**-100
+
+
+def test_threads_draw_at_once_without_sharing_anything():
+    results: list[np.ndarray] = []
+    noise, bits = RoundedGaussian(1e9), SecretBits()
+    threads = [threading.Thread(target=lambda: results.append(draw(noise, 20_000, bits))) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    every = np.concatenate(results)
+    assert every.size == 120_000
+    assert np.unique(every).size > 119_900  # 120000^2 / (2 * 3.5e9) = 2 chance repeats
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+def test_children_of_a_fork_draw_other_noise_than_the_parent():
+    noise, bits = RoundedGaussian(2.0**40), SecretBits()
+    seen = draw(noise, 1000, bits).tolist()
+    for _ in range(3):
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.write(writer, draw(noise, 1000, bits).tobytes())
+            os._exit(0)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as pipe:
+            seen += np.frombuffer(pipe.read(), dtype=np.int64).tolist()
+        os.waitpid(child, 0)
+        seen += draw(noise, 1000, bits).tolist()
+    assert len(seen) == 7000
+    assert len(set(seen)) == 7000
+
+
+def test_no_draws_and_fewer():
+    assert draw(RoundedGaussian(3.0), 0, SecretBits()).size == 0
+    assert draw(RoundedGaussian(1e9), 0, SecretBits()).size == 0
+    with pytest.raises(InputError, match="must not be negative"):
+        draw(RoundedGaussian(3.0), -1, SecretBits())
