@@ -1,6 +1,6 @@
 """Undo the clipping of rows, and carry the error through.
 
-Rows clipped to the l2 ball of radius r have second moments M = E[min(1, r^2/|x|^2) x x^T]. For Gaussian x that M has the
+Rows clipped to the l2 ball of radius r have second moments M = E[min(1, r^2/|x|^2) x x^T]. For Gaussian x, M has the
 covariance's eigenvectors and the eigenvalues m_i = l_i c_i(l), c_i(l) = E[min(1, r^2/sum_k l_k g_k^2) g_i^2], g normal.
 The map l -> m is inverted by the fixed-point iteration l_i <- m_i / c_i(l), with a fixed, public sample of g.
 """
@@ -84,14 +84,15 @@ def _error(
     """Sampling error and noise of the clipped moments, times the derivative of the widening.
 
     In the eigenbasis the clipped products have uncorrelated off-diagonal entries (each sign of g is a fair coin), and
-    the derivative of an isotropic matrix function is (l_a - l_b)/(m_a - m_b) off the diagonal, the Jacobian dl/dm on it.
+    the derivative of an isotropic matrix function is (l_a - l_b)/(m_a - m_b) off the diagonal, the Jacobian dl/dm on
+    it.
     """
     positive = np.maximum(widened, 0.0)
     clipped = shrink[:, None] * squares * positive
     products = (clipped.T @ clipped) / len(squares)
     sampling_off = products / n
     sampling_diagonal = (products - np.outer(clipped.mean(axis=0), clipped.mean(axis=0))) / n
-    jacobian = np.linalg.inv(_moments_jacobian(positive, squares, shrink))
+    jacobian = np.asarray(np.linalg.inv(_moments_jacobian(positive, squares, shrink)), dtype=np.float64)
     slope = _divided_differences(values, widened, jacobian)
     off = slope**2 * (sampling_off + noise_sd**2)
     diagonal = jacobian @ (sampling_diagonal + 2 * noise_sd**2 * np.eye(values.size)) @ jacobian.T

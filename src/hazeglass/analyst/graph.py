@@ -84,7 +84,9 @@ class Graph:
         try:
             import networkx as nx
         except ImportError:
-            raise MissingExtraError("to_networkx needs networkx. Install it with: pip install 'hazeglass[graph]'") from None
+            raise MissingExtraError(
+                "to_networkx needs networkx. Install it with: pip install 'hazeglass[graph]'"
+            ) from None
         graph = nx.Graph()
         graph.add_nodes_from(self.names)
         for row in self.selected.to_pylist():

@@ -50,7 +50,9 @@ def _from_table(release: Release) -> NoisyCovariance:
     error = ErrorModel.of_gaussian_rows(observed, release.n)
     notes: tuple[str, ...] = ()
     if release.manifest.clip_radius is not None:
-        notes = (f"Rows were clipped to length {release.manifest.clip_radius:.3g}; the covariance is that of clipped rows.",)
+        notes = (
+            f"Rows were clipped to length {release.manifest.clip_radius:.3g}; the covariance is that of clipped rows.",
+        )
     return NoisyCovariance(names, release.n, observed - np.diag(noise), error, notes)
 
 
@@ -64,8 +66,8 @@ def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> N
         widened = unclip(covariance, stage.radius, n, noise_sd)
         if widened is not None:
             note = (
-                f"Rows were clipped to length {stage.radius:.3g}, which about {100 * widened.share_clipped:.2g} % of them "
-                "exceed; their second moments were widened again under a Gaussian model."
+                f"Rows were clipped to length {stage.radius:.3g}, which about {100 * widened.share_clipped:.2g} % of "
+                "them exceed; their second moments were widened again under a Gaussian model."
             )
             return NoisyCovariance(names, n, widened.covariance, widened.error, (note,))
     error = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd)

@@ -71,8 +71,14 @@ def ebic(noisy: NoisyCovariance) -> Choice:
     while path.best_is_last and path.alphas[-1] > 1.001 * floor:
         path.extend(_geometric(path.alphas[-1] / 1.3, max(path.alphas[-1] / 10, floor), _GRID // 2))
     if path.best_is_last and len(path.alphas) > 1:
-        why = f"d(S) = {distance:.3g} allows none below" if floor > _LONGEST_SPAN * top else "smaller ones fit nearly all pairs"
-        warnings.warn(f"ebic chose the smallest penalty it tried, {path.alphas[-1]:.3g}; {why}.", SelectionWarning, stacklevel=2)
+        why = (
+            f"d(S) = {distance:.3g} allows none below"
+            if floor > _LONGEST_SPAN * top
+            else "smaller ones fit nearly all pairs"
+        )
+        warnings.warn(
+            f"ebic chose the smallest penalty it tried, {path.alphas[-1]:.3g}; {why}.", SelectionWarning, stacklevel=2
+        )
     return path.choice("ebic")
 
 
@@ -89,7 +95,9 @@ class _Path:
 
     def extend(self, alphas: list[float]) -> None:
         for alpha in alphas:
-            solution = graphical_lasso(self.covariance, alpha, warm_start=self.solutions[-1] if self.solutions else None)
+            solution = graphical_lasso(
+                self.covariance, alpha, warm_start=self.solutions[-1] if self.solutions else None
+            )
             count = int(np.count_nonzero(np.abs(np.triu(solution.precision, 1)) > _NONZERO))
             fit = float(np.sum(self.covariance * solution.precision) - np.linalg.slogdet(solution.precision)[1])
             cost = math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(self.covariance)))

@@ -56,7 +56,7 @@ class ErrorModel:
         return sd
 
     def partial_correlation_sd(self, precision: FloatArray) -> FloatArray:
-        """Standard deviation of every partial correlation when the matrix is inverted near `precision` (its inverse)."""
+        """Standard deviation of every partial correlation when the matrix is inverted near `precision`."""
         scale = np.sqrt(np.diag(precision))
         loadings = precision @ self.basis / scale[:, None]
         correlation = -precision / np.outer(scale, scale)

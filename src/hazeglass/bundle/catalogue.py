@@ -1,4 +1,4 @@
-"""Descriptions of a release for other people's tools: Data Package v2 and Croissant 1.1, both derived from the manifest."""
+"""A release described for other people's tools: Data Package v2 and Croissant 1.1, derived from the manifest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ _MOMENT_FIELDS = {
     "stage": ("integer", "sc:Integer", "Stage number, from 1."),
     "left": ("string", "sc:Text", "A column."),
     "right": ("string", "sc:Text", "A second column; missing for the mean of the first."),
-    "value": ("number", "sc:Float", "Noisy mean, or noisy mean of the product of the two columns, on the stage's scale."),
+    "value": (
+        "number",
+        "sc:Float",
+        "Noisy mean, or noisy mean of the product of the two columns, on the stage's scale.",
+    ),
     "noise_sd": ("number", "sc:Float", "Standard deviation of the noise in value."),
 }
 
@@ -109,8 +113,8 @@ def _description(manifest: Manifest) -> str:
         return f"SIMULATION, not a private release: {manifest.title}"
     return (
         f"{manifest.title}: a {manifest.form} release of {manifest.n} rows that protects {manifest.unit.in_words} with "
-        f"{manifest.mu:.6g}-Gaussian differential privacy (epsilon {manifest.epsilon:.4g} at delta {manifest.delta:g}). "
-        "Values carry noise; release.json states how much."
+        f"{manifest.mu:.6g}-Gaussian differential privacy (epsilon {manifest.epsilon:.4g} at delta "
+        f"{manifest.delta:g}). Values carry noise; release.json states how much."
     )
 
 

@@ -13,7 +13,18 @@ import numpy.typing as npt
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
 
-__all__ = ["FORMAT", "FORMAT_VERSION", "TRANSFORMS", "CellNoise", "Column", "Form", "Manifest", "Part", "Stage", "Transform"]
+__all__ = [
+    "FORMAT",
+    "FORMAT_VERSION",
+    "TRANSFORMS",
+    "CellNoise",
+    "Column",
+    "Form",
+    "Manifest",
+    "Part",
+    "Stage",
+    "Transform",
+]
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "1.0"

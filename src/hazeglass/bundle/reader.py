@@ -125,7 +125,9 @@ def _read_checksums(folder: Path) -> dict[str, str]:
     for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
         match = _SUM_LINE.fullmatch(line)
         if match is None or match.group(2) in sums:
-            raise BundleError("SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once.")
+            raise BundleError(
+                "SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once."
+            )
         _check_name(match.group(2))
         sums[match.group(2)] = match.group(1)
     return sums

@@ -106,7 +106,9 @@ class BundleWriter:
     def seal(self, manifest: Manifest) -> Manifest:
         """Write release.json with the hashes of the data parts; returns the manifest as written."""
         paths = sorted(path for path in self.folder.rglob("*.parquet"))
-        parts = tuple(Part(path.relative_to(self.folder).as_posix(), sha256_of(path), path.stat().st_size) for path in paths)
+        parts = tuple(
+            Part(path.relative_to(self.folder).as_posix(), sha256_of(path), path.stat().st_size) for path in paths
+        )
         sealed = replace(manifest, files=parts)
         self.json("release.json", sealed.to_json())
         return sealed

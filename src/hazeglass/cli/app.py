@@ -22,7 +22,9 @@ app = typer.Typer(
 plan_app = typer.Typer(help="Make, check and preview a plan. No command here reads a cell's value.", **_SETTINGS)  # type: ignore[arg-type]
 app.add_typer(plan_app, name="plan")
 
-DataArgument = Annotated[str, typer.Argument(help="A CSV or Parquet file, a folder of them, or a glob.", metavar="DATA")]
+DataArgument = Annotated[
+    str, typer.Argument(help="A CSV or Parquet file, a folder of them, or a glob.", metavar="DATA")
+]
 PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
 ReleaseArgument = Annotated[Path, typer.Argument(help="The folder of a release.", metavar="RELEASE")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
@@ -58,14 +60,18 @@ def _version(wanted: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     pass
 
 
 @app.command()
 @clear_errors
-def demo(out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out")) -> None:
+def demo(
+    out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out"),
+) -> None:
     """The whole journey on data it makes itself: publish, verify, recover, compare with the truth."""
     from hazeglass.cli.demo import run_demo
 
@@ -74,7 +80,9 @@ def demo(out: Annotated[Path, typer.Option(help="A new folder for everything the
 
 @plan_app.command("new")
 @clear_errors
-def plan_new(data: DataArgument, out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml")) -> None:
+def plan_new(
+    data: DataArgument, out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml")
+) -> None:
     """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in."""
     from hazeglass.cli.plans import new_plan
 

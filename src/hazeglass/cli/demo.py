@@ -64,7 +64,9 @@ def run_demo(out: Path) -> None:
     with new_folder(out) as folder:
         feeder = make_feeder()
         _say(console, "1. A publisher holds a year of meter data that must not leave the house")
-        console.print(f"   {feeder.data.shape[0]:,} rows, {feeder.data.shape[1]} buses, {len(feeder.lines)} lines between them.")
+        console.print(
+            f"   {feeder.data.shape[0]:,} rows, {feeder.data.shape[1]} buses, {len(feeder.lines)} lines between them."
+        )
         releases = {form: _publish(feeder, form, folder, console) for form in ("moments", "table")}
         _say(console, "3. The analyst gets the releases, and nothing else")
         graphs = {form: _recover(releases[form], form, folder, console) for form in releases}
@@ -74,7 +76,9 @@ def run_demo(out: Path) -> None:
     _show(results, graphs["moments"], feeder, console)
     _explain_table(releases["table"], console)
     console.print(f"\nReport with the picture of the graph: {out / 'graph-moments' / 'report.html'}", highlight=False)
-    console.print(f"Privacy statement of the release:     {out / 'release-moments' / 'statement.html'}", highlight=False)
+    console.print(
+        f"Privacy statement of the release:     {out / 'release-moments' / 'statement.html'}", highlight=False
+    )
     console.print(f"Done in {time.perf_counter() - started:.0f} s.", highlight=False)
 
 
@@ -97,7 +101,9 @@ def _publish(feeder: FeederData, form: str, folder: Path, console: Console) -> R
         _say(console, "2. The plan, previewed without the data, then published in two forms at the same budget")
         show_preview(plan.preview(len(feeder.data)), console)
     release = publish(data, plan, folder / f"release-{form}")
-    console.print(f"   published: {form} release, mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.3g}", highlight=False)
+    console.print(
+        f"   published: {form} release, mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.3g}", highlight=False
+    )
     return release
 
 
@@ -107,7 +113,9 @@ def _recover(release: Release, form: str, folder: Path, console: Console) -> Gra
         warnings.simplefilter("ignore")
         graph = recover(verified)
     graph.save(folder / f"graph-{form}")
-    console.print(f"   {form}: verified, {graph.selected.num_rows} edges at a false-discovery rate of 10 %", highlight=False)
+    console.print(
+        f"   {form}: verified, {graph.selected.num_rows} edges at a false-discovery rate of 10 %", highlight=False
+    )
     return graph
 
 
@@ -170,8 +178,8 @@ def _show(results: list[Result], graph: Graph, feeder: FeederData, console: Cons
 def _explain_table(release: Release, console: Console) -> None:
     noise = [c.cell_noise.variance**0.5 for c in release.columns if c.cell_noise]
     console.print(
-        f"Why the table does so badly at this budget: hiding a whole row takes noise of {min(noise):.0f} % of nominal on "
-        f"every cell, where voltages change by about 1 %. The moments need noise only once per pair of columns, not once "
-        "per cell. An AUC of 0.5 is chance.",
+        f"Why the table does so badly at this budget: hiding a whole row takes noise of {min(noise):.0f} % of nominal "
+        "on every cell, where voltages change by about 1 %. The moments need noise only once per pair of columns, not "
+        "once per cell. An AUC of 0.5 is chance.",
         highlight=False,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from contextlib import nullcontext
 from pathlib import Path
 
 from rich.console import Console
@@ -48,7 +49,8 @@ def verify_release(path: Path, as_json: bool) -> None:
         Console().print("Every file is as it was published.", highlight=False)
     if manifest.simulation:
         raise SimulationError(
-            "this bundle is a simulation: its noise came from a seed and can be removed by anyone. It is no private release."
+            "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
+            "It is no private release."
         )
 
 
@@ -58,7 +60,8 @@ def recover_graph(path: Path, out: Path, alpha: float | None, select: str, fdr: 
 
     release = load(path)
     console = Console(stderr=True)
-    with console.status("recovering the graph") if console.is_terminal else _nothing():
+    watched = console.status("recovering the graph") if console.is_terminal else nullcontext()
+    with watched:
         graph = recover(release, alpha=alpha, select=select, fdr=fdr, solver=solver)
         graph.save(out)
     show_edges(graph.selected.to_pylist(), Console())
@@ -86,7 +89,10 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
 def _describe(release: Release, console: Console) -> None:
     manifest = release.manifest
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
-    console.print(f"{_plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.", highlight=False)
+    console.print(
+        f"{_plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.",
+        highlight=False,
+    )
     for sentence in words.promise:
         console.print(f"  {sentence}", highlight=False)
 
@@ -96,9 +102,3 @@ def _plain(text: object) -> str:
     from rich.markup import escape
 
     return escape("".join(c if c.isprintable() else "\ufffd" for c in str(text)))
-
-
-def _nothing():  # type: ignore[no-untyped-def]
-    from contextlib import nullcontext
-
-    return nullcontext()

@@ -1,7 +1,7 @@
 """A made-up year on a small radial feeder: 12 buses, one value each quarter of an hour.
 
-Physics, linearised (LinDistFlow): v = v0 - R p, where p are the loads and R the resistance that two buses share on their
-way to the substation. R is the inverse of the weighted Laplacian L of the tree of lines, so for independent load
+Physics, linearised (LinDistFlow): v = v0 - R p, where p are the loads and R the resistance that two buses share on
+their way to the substation. R is the inverse of the weighted Laplacian L of the tree of lines, so for independent load
 fluctuations with variances D the voltages have precision
 
     L D^-1 L
@@ -65,7 +65,7 @@ def make_feeder(seed: int = 2025, days: int = _DAYS) -> FeederData:
     change = voltages[_STEPS_PER_WEEK:] - voltages[:-_STEPS_PER_WEEK]
     covariance = _change_covariance(laplacian, load_sd)
     unit = _LARGEST_SD_PER_CENT / math.sqrt(covariance.diagonal().max())
-    precision = np.linalg.inv(covariance * unit**2)
+    precision: FloatArray = np.asarray(np.linalg.inv(covariance * unit**2), dtype=np.float64)
     precision[np.abs(precision) < 1e-9 * np.abs(precision).max()] = 0.0
     return FeederData(
         data=change * unit,

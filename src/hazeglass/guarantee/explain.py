@@ -70,7 +70,8 @@ def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
         odds=odds,
         curve=tuple((guarantee.epsilon(d), d) for d in _CURVE_DELTAS),
         tradeoff=tuple(
-            (i / (_TRADEOFF_POINTS - 1), guarantee.tradeoff(i / (_TRADEOFF_POINTS - 1))) for i in range(_TRADEOFF_POINTS)
+            (i / (_TRADEOFF_POINTS - 1), guarantee.tradeoff(i / (_TRADEOFF_POINTS - 1)))
+            for i in range(_TRADEOFF_POINTS)
         ),
         promise=promise,
         not_promised=not_promised,

@@ -75,12 +75,12 @@ def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: fl
             return unit.max_rows * (radius**2 + a2)
         case "entry" | "readings":
             if columns < 2:
-                raise InputError("moments that protect entries need at least 2 columns; use protects = \"record\".")
+                raise InputError('moments that protect entries need at least 2 columns; use protects = "record".')
             return unit.readings * 2 * math.sqrt(columns - 1 + a2)
         case "column":
             raise InputError(
                 "a moments release cannot protect a whole column: replacing one moves every entry of its row of the "
-                "moment matrix by up to n, so no useful noise suffices. Use form = \"table\", or protect readings."
+                'moment matrix by up to n, so no useful noise suffices. Use form = "table", or protect readings.'
             )
 
 

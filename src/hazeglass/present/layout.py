@@ -47,7 +47,7 @@ def _stress(distances: FloatArray) -> FloatArray:
         ratio = weights * distances / np.maximum(gaps, 1e-9)
         pull = np.diag(ratio.sum(axis=1)) - ratio
         points = inverse @ (pull @ points)
-    return points
+    return np.asarray(points)
 
 
 def _unit_square(points: FloatArray) -> FloatArray:

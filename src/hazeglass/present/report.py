@@ -84,4 +84,10 @@ def _adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str,
     ]
     longest = max(len(name) for name in names)
     label = min(130.0, 7.0 * min(longest, 18) + 8) if p <= _LABELLED_CELLS else 4.0
-    return {"side": side, "size": round(side * p, 2), "label": label, "cells": cells, "names": list(names) if p <= _LABELLED_CELLS else []}
+    return {
+        "side": side,
+        "size": round(side * p, 2),
+        "label": label,
+        "cells": cells,
+        "names": list(names) if p <= _LABELLED_CELLS else [],
+    }

@@ -13,9 +13,7 @@ __all__ = ["clip_to_lattice"]
 _MARGIN = 1 - 2.0**-40
 
 
-def clip_to_lattice(
-    rows: npt.NDArray[np.float64], *, steps: int, radius: float | None
-) -> npt.NDArray[np.float64]:
+def clip_to_lattice(rows: npt.NDArray[np.float64], *, steps: int, radius: float | None) -> npt.NDArray[np.float64]:
     """Rows times `steps`, rounded to whole numbers (as floats), inside the ball of `radius * steps`.
 
     Rounding to the nearest lattice point moves a row by at most sqrt(p)/2, so the row is first shrunk to a ball that

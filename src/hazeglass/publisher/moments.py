@@ -82,7 +82,9 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
     if not plan.adaptive:
         return [first_stage(plan, n, plan.guarantee)]
     p = len(plan.columns)
-    second = _stage(plan.unit, n, plan.guarantee.share(1 - FIRST_STAGE_SHARE), math.sqrt(p), True, np.zeros(p), np.ones(p))
+    second = _stage(
+        plan.unit, n, plan.guarantee.share(1 - FIRST_STAGE_SHARE), math.sqrt(p), True, np.zeros(p), np.ones(p)
+    )
     return [first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE)), second]
 
 
@@ -107,7 +109,7 @@ def _stage(
 def _steps(n: int, largest: float, tau: float) -> int:
     """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums would not fit 64 bits."""
     for bits in range(_BITS, 5, -1):
-        steps = math.floor(2**bits / largest)
+        steps = int(2**bits / largest)
         largest_sum = n * (steps * largest) ** 2
         largest_noise = 20 * tau * steps**2
         if steps >= 1 and largest_sum + largest_noise < 2**_SUM_BITS:
@@ -126,7 +128,7 @@ def _block_sums(rows: Rows, stage: Stage) -> Callable[..., tuple[IntArray, IntAr
     radius = stage.radius if stage.clipped else None
 
     def sums(batch: object) -> tuple[IntArray, IntArray]:
-        x = (rows.unit_box(batch) - centre) / scale  # type: ignore[arg-type]
+        x = (rows.unit_box(batch) - centre) / scale
         z = clip_to_lattice(x, steps=stage.steps, radius=radius)
         # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
         # and the same bits come out whatever the order of summation.

@@ -48,7 +48,9 @@ class Plan:
         try:
             text = path.read_text(encoding="utf-8")
         except FileNotFoundError:
-            raise PlanError(f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one.") from None
+            raise PlanError(
+                f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one."
+            ) from None
         except (OSError, UnicodeDecodeError) as error:
             raise PlanError(f"the plan {str(path)!r} cannot be read as UTF-8 text: {type(error).__name__}.") from None
         try:
@@ -104,7 +106,7 @@ class Plan:
         if self.form != "table":
             _check_moments(self, unit, p)
         elif self.clip_radius is not None and unit not in ("record", "person"):
-            raise PlanError(f"clip_radius needs protects = \"record\" or \"person\", got {unit!r}. Remove clip_radius.")
+            raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
         elif self.clip_radius == "private":
             raise PlanError('clip_radius = "private" needs form = "moments" or "synthetic"; give a number for a table.')
         if self.clip_radius is not None and self.clip_radius != "private" and self.clip_radius > math.sqrt(p):
@@ -117,7 +119,7 @@ class Plan:
         for column in self.columns:
             if column.noise == "discrete" and (self.form != "table" or self.clip_radius is not None):
                 raise PlanError(
-                    f"column {column.name!r}: noise = \"discrete\" needs form = \"table\" without clip_radius. Remove it."
+                    f'column {column.name!r}: noise = "discrete" needs form = "table" without clip_radius. Remove it.'
                 )
 
 
@@ -128,9 +130,9 @@ def _check_moments(plan: Plan, unit: str, p: int) -> None:
             f"got form = {plan.form!r}. Use a table, or protect readings."
         )
     if unit in ("entry", "readings") and p < 2:
-        raise PlanError(f"moments that protect {unit} need at least 2 columns, got {p}. Use protects = \"record\".")
+        raise PlanError(f'moments that protect {unit} need at least 2 columns, got {p}. Use protects = "record".')
     if unit in ("entry", "readings") and plan.clip_radius is not None:
-        raise PlanError(f"clip_radius needs protects = \"record\" or \"person\", got {unit!r}. Remove clip_radius.")
+        raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
 
 
 def _unit(release: Mapping[str, Any]) -> Unit:
@@ -161,7 +163,7 @@ def _adaptive(release: Mapping[str, Any]) -> bool:
     possible = release["form"] != "table" and release.get("protects", "record") in ("record", "person")
     asked = release.get("adaptive")
     if asked and not possible:
-        raise PlanError("adaptive = true needs form = \"moments\" or \"synthetic\" and protects = \"record\" or \"person\".")
+        raise PlanError('adaptive = true needs form = "moments" or "synthetic" and protects = "record" or "person".')
     if asked and "clip_radius" in release:
         raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
     if asked is not None:
@@ -174,24 +176,25 @@ def _column(entry: Mapping[str, Any]) -> Column:
     missing = [key for key in ("lower", "upper") if key not in entry]
     if missing:
         raise BoundsMissingError(
-            f"column {name!r} has no {' and no '.join(missing)} bound. Bounds must come from what is publicly known about "
-            "the quantity, never from the data; write them into the plan."
+            f"column {name!r} has no {' and no '.join(missing)} bound. Bounds must come from what is publicly "
+            "known about the quantity, never from the data; write them into the plan."
         )
     lower, upper = float(entry["lower"]), float(entry["upper"])
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise PlanError(f"column {name!r}: lower must be below upper and both finite, got {lower:g} and {upper:g}.")
     transform = entry.get("transform")
-    if transform is not None and lower < TRANSFORMS[transform].lowest:
-        raise PlanError(
-            f"column {name!r}: transform = {transform!r} needs lower >= {TRANSFORMS[transform].lowest:g}, got {lower:g}."
-        )
+    lowest = -math.inf if transform is None else TRANSFORMS[transform].lowest
+    if lower < lowest:
+        raise PlanError(f"column {name!r}: transform = {transform!r} needs lower >= {lowest:g}, got {lower:g}.")
     if transform == "log" and lower <= 0:
-        raise PlanError(f"column {name!r}: transform = 'log' needs lower > 0, got {lower:g}. Use log1p, or raise lower.")
+        raise PlanError(
+            f"column {name!r}: transform = 'log' needs lower > 0, got {lower:g}. Use log1p, or raise lower."
+        )
     if kind == "integer" and not (lower.is_integer() and upper.is_integer()):
         raise PlanError(f"column {name!r} is an integer column: its bounds must be whole, got {lower:g} and {upper:g}.")
     noise = entry.get("noise", "rounded")
     if noise == "discrete" and (kind != "integer" or transform is not None):
-        raise PlanError(f"column {name!r}: noise = \"discrete\" needs kind = \"integer\" and no transform.")
+        raise PlanError(f'column {name!r}: noise = "discrete" needs kind = "integer" and no transform.')
     column = Column(name=name, kind=kind, lower=lower, upper=upper, transform=transform, noise=noise)
     if not np.isfinite(column.half_width) or column.half_width <= 0:
         raise PlanError(f"column {name!r}: the bounds {lower:g} and {upper:g} leave no usable range. Choose others.")

@@ -76,7 +76,9 @@ def check_structure(document: Mapping[str, Any]) -> None:
     """Raise a PlanError that names the first key that is missing, unknown or of the wrong kind."""
     import jsonschema
 
-    errors = sorted(jsonschema.Draft202012Validator(PLAN_SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path)))
+    errors = sorted(
+        jsonschema.Draft202012Validator(PLAN_SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path))
+    )
     if errors:
         raise PlanError(_sentence(errors[0], document))
 

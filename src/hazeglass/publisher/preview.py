@@ -130,9 +130,10 @@ def _moments_error(plan: Plan, rows: int) -> float:
 
 
 def _smallest_edge(error: float, columns: int) -> float:
-    """The partial correlation found with power 0.8 at a false-discovery rate of 0.1, if about one edge per column is real.
+    """The partial correlation found with power 0.8 at a false-discovery rate of 0.1.
 
-    Benjamini-Hochberg then calls p-values up to about FDR * (edges found) / (pairs).
+    Supposing that about one edge per column is real, Benjamini-Hochberg calls p-values up to about
+    FDR * (edges found) / (pairs).
     """
     pairs = max(1.0, columns * (columns - 1) / 2)
     threshold = min(FDR, FDR * max(1.0, POWER * columns) / pairs)

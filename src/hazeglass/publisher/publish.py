@@ -176,7 +176,13 @@ def _moments_schema() -> pa.Schema:
     import pyarrow as pa
 
     return pa.schema(
-        [("stage", pa.int8()), ("left", pa.string()), ("right", pa.string()), ("value", pa.float64()), ("noise_sd", pa.float64())]
+        [
+            ("stage", pa.int8()),
+            ("left", pa.string()),
+            ("right", pa.string()),
+            ("value", pa.float64()),
+            ("noise_sd", pa.float64()),
+        ]
     )
 
 

@@ -42,7 +42,8 @@ class TableMechanism:
         # What a change of a cell across its whole range may cost, so that a whole unit costs mu.
         mu_cell = 2 * plan.guarantee.mu / distance
         columns = tuple(
-            replace(column, cell_noise=_cell_noise(column, mu_cell, clipped=radius is not None)) for column in plan.columns
+            replace(column, cell_noise=_cell_noise(column, mu_cell, clipped=radius is not None))
+            for column in plan.columns
         )
         return cls(columns, radius)
 
@@ -63,7 +64,11 @@ class TableMechanism:
 
     def total_variation(self) -> float:
         """Bound on the sampler's distance from the ideal, for one row."""
-        return sum(total_variation(lattice_noise(c.cell_noise.family, c.cell_noise.scale)) for c in self.columns if c.cell_noise)
+        return sum(
+            total_variation(lattice_noise(c.cell_noise.family, c.cell_noise.scale))
+            for c in self.columns
+            if c.cell_noise
+        )
 
     def _clipped(self, unit_box: FloatArray) -> FloatArray:
         """Rows inside the ball, already on the lattice all columns share when rows are clipped."""
@@ -118,8 +123,7 @@ def _noisy_integers(column: Column, raw: FloatArray, bits: BitSource) -> IntArra
 def _noisy_reals(column: Column, unit_box: FloatArray, bits: BitSource) -> FloatArray:
     noise, step = _noise(column, unit_box.size, bits)
     index = np.rint(unit_box * round(column.half_width / step)).astype(np.int64)
-    released: FloatArray = column.centre + step * (index + noise)
-    return released
+    return np.asarray(column.centre + step * (index + noise), dtype=np.float64)
 
 
 def _noise(column: Column, size: int, bits: BitSource) -> tuple[IntArray, float]:
