@@ -42,6 +42,8 @@ class Solution:
         Which solver gave the answer.
     converged : bool
         gap / p <= tol.
+    alpha : float
+        The penalty it was solved at.
     """
 
     precision: FloatArray
@@ -52,6 +54,7 @@ class Solution:
     n_iter: int
     solver: str
     converged: bool
+    alpha: float
 
 
 def graphical_lasso(
@@ -133,10 +136,10 @@ def solve_checked(
     answer = solve_blocks(S, penalty, split(S, penalty), start, block, n_threads)
     if answer.attempt.unbounded or not answer.attempt.reached(tol):
         refuse_if_unbounded(S, penalty, proven=answer.attempt.unbounded)
-    return _finish(answer, tol)
+    return _finish(answer, tol, penalty.alpha)
 
 
-def _finish(answer: Named, tol: float) -> Solution:
+def _finish(answer: Named, tol: float, alpha: float) -> Solution:
     found, steps, name = answer.attempt.certificate, answer.attempt.n_iter, answer.solver
     if found is None:
         raise SolverInputError(
@@ -152,7 +155,9 @@ def _finish(answer: Named, tol: float) -> Solution:
             ConvergenceWarning,
             stacklevel=4,
         )
-    return Solution(found.precision, found.covariance, found.objective, found.gap, found.kkt, steps, name, converged)
+    return Solution(
+        found.precision, found.covariance, found.objective, found.gap, found.kkt, steps, name, converged, alpha
+    )
 
 
 def check_settings(solver: str, tol: float, max_iter: int | None) -> None:
@@ -184,26 +189,31 @@ def start_from(warm_start: Solution | ArrayLike | None, p: int) -> Start | None:
 def refuse_if_unbounded(S: FloatArray, penalty: Penalty, *, proven: bool) -> None:
     """Raise where no estimate exists; return where alpha is above d(S)."""
     alpha = penalty.alpha
-    full = penalty.full()
     if alpha > 0:
-        relative = full / alpha
-        distance = psd_distance(S, relative) if proven else psd_distance(S, relative, threshold=alpha)
+        steps = int(np.clip(1e10 / penalty.size**3, 50, 20_000))  # a message may take seconds, not minutes
+        relative = penalty.full() / alpha
+        distance = psd_distance(S, relative, threshold=None if proven else alpha, max_steps=steps)
     else:
-        distance = Distance(S, 0.0, 0.0 if np.linalg.eigvalsh(S)[0] > 0 else float("inf"))
-    if not proven and distance.upper < alpha:
-        return
-    raise UnboundedObjectiveError(_unbounded_message(alpha, distance, penalty))
+        lowest = float(np.linalg.eigvalsh(S)[0])
+        distance = Distance(S, 0.0, 0.0) if lowest >= 0 else psd_distance(S, np.ones_like(S), max_steps=200)
+        proven = proven or lowest <= 0
+    if not proven and distance.lower >= alpha > 0:
+        proven, distance = True, psd_distance(S, relative, max_steps=steps)
+    if proven:
+        raise UnboundedObjectiveError(_unbounded_message(alpha, distance, penalty))
 
 
 def _unbounded_message(alpha: float, distance: Distance, penalty: Penalty) -> str:
-    if np.isfinite(distance.upper):
-        needed = f"Use alpha > {distance.upper:.4g}, or "
-        size = f"d(S) = {distance.upper:.4g}"
+    if distance.upper - distance.lower <= 1e-3 * distance.upper:
+        size, needed = f"= {distance.upper:.4g}", f"Use alpha > {distance.upper:.4g}"
+    elif np.isfinite(distance.upper):
+        size = f"lies between {distance.lower:.4g} and {distance.upper:.4g}"
+        needed = f"Use alpha > {distance.upper:.4g}"
     else:
-        needed = "" if np.all(penalty.diagonal > 0) else "Penalise the diagonal (penalize_diagonal=True), or "
-        size = f"d(S) >= {distance.lower:.4g}"
+        size = f">= {distance.lower:.4g}"
+        needed = "Use a larger alpha" if np.all(penalty.diagonal > 0) else "Use penalize_diagonal=True"
     return (
         f"the penalised likelihood is unbounded at alpha = {alpha:.4g}: an estimate exists only for alpha > d(S), the "
         f"max-norm distance of the covariance to the positive semidefinite cone (weighted like the penalty), and "
-        f"{size}. {needed}repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
+        f"d(S) {size}. {needed}, or repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
     )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.penalty import Penalty
-from hazeglass.analyst.solvers import admm, cd, closed_form
+from hazeglass.analyst.solvers import admm, cd, closed_form, newton
 from hazeglass.analyst.solvers.attempt import Solver, Start
 from hazeglass.analyst.solvers.components import Named
+from hazeglass.analyst.solvers.feasible import feasible_start
 
-SOLVERS: dict[str, Solver] = {"cd": cd.solve, "admm": admm.solve}
+SOLVERS: dict[str, Solver] = {"cd": cd.solve, "newton": newton.solve, "admm": admm.solve}
 
 
 def solve_block(
@@ -21,6 +22,9 @@ def solve_block(
     best: Named | None = None
     for name in SOLVERS if solver == "auto" else (solver,):
         attempt = SOLVERS[name](S, penalty, tol=tol, max_iter=max_iter, start=start)
+        if attempt.certificate is None and solver == "cd":
+            safe = feasible_start(S, penalty)
+            attempt = attempt if safe is None else cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=safe)
         if attempt.unbounded or attempt.reached(tol):
             return Named(attempt, name)
         best = _better(best, Named(attempt, name))
