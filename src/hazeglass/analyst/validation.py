@@ -25,28 +25,29 @@ def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArra
     matrix = np.ascontiguousarray(matrix)
     if not matrix.flags.writeable:
         matrix = matrix.copy()  # never written to, but compiled code knows two kinds of array: one is enough
-    poison, size, gap = _inspect(matrix)
-    if poison != 0.0:
+    poison, gap = _inspect(matrix)
+    if poison == 0.0 and gap == 0.0:
+        return matrix
+    if not np.all(np.isfinite(matrix)):
         column = int(np.flatnonzero(~np.all(np.isfinite(matrix), axis=0))[0])
         raise SolverInputError(
             f"the covariance must be finite, got NaN or infinity in column {column_name(column, names)}. "
             "Fill or drop the missing values first."
         )
-    if gap == 0.0:
-        return matrix
-    if gap > ASYMMETRY * size:
+    worst = float(np.max(np.abs(matrix - matrix.T)))
+    if worst > ASYMMETRY * float(np.max(np.abs(matrix))):
         raise SolverInputError(
-            f"the covariance must be symmetric, got entries that differ from their mirror by up to {gap:.3g}. "
+            f"the covariance must be symmetric, got entries that differ from their mirror by up to {worst:.3g}. "
             "Pass (S + S.T) / 2 if that is what you mean."
         )
     return (matrix + matrix.T) / 2
 
 
-def _inspect(A: FloatArray) -> tuple[float, float, float]:
+def _inspect(A: FloatArray) -> tuple[float, float]:
     from hazeglass.analyst.solvers.screen_kernel import inspect
 
-    poison, size, gap = inspect(A)
-    return float(poison), float(size), float(gap)
+    poison, gap = inspect(A)
+    return float(poison), float(gap)
 
 
 def column_name(index: int, names: Sequence[str] | None) -> str:

@@ -20,7 +20,10 @@ from hazeglass.analyst.solvers.attempt import Attempt, Start
 
 DEFAULT_MAX_ITER = 200
 FIRST_CAPACITY = 64
+# Inner tolerances. The first sweep sees columns of W that are still wrong by about the squared correlations, so
+# solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
 FIRST_TOLERANCE = 1e-2
+WEAK_COUPLING = 0.01
 MAX_PASSES = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
 
@@ -67,23 +70,25 @@ def solve(
     from hazeglass.analyst.solvers import cd_kernel
 
     lam, diagonal, p = penalty.off, penalty.diagonal, penalty.size
+    later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
     W = np.empty_like(S)
     if start is None:
         lists = _Lists.empty(p, FIRST_CAPACITY)
-        cd_kernel.threshold_into(S, lam, diagonal, W)
+        coupling = cd_kernel.threshold_into(S, lam, diagonal, W)
+        inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
     else:
         lists = _Lists.of_precision(start.precision)
         W[:] = start.covariance
         cd_kernel.clip_into(W, S, lam, diagonal)
+        inner_tol = later_tol
     sd = np.sqrt(np.diagonal(W))
     best: Certificate | None = None
-    tried, inner_tol = 0, FIRST_TOLERANCE
-    last_progress, mark = 0, np.inf
+    tried, last_progress, mark = 0, 0, np.inf
     for count in range(1, (max_iter or DEFAULT_MAX_ITER) + 1):
         tried = count
         if not _sweep(S, lam, W, sd, lists, inner_tol):
             break
-        inner_tol = max(inner_tol * (0.01 if count == 1 else 0.1), 1e-14)
+        inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
         slack, found = _check(S, penalty, W, sd, lists, tol)
         if found is not None and (best is None or found.gap < best.gap):
             best = found

@@ -12,6 +12,7 @@ import numpy as np
 from hazeglass.analyst.solvers.compiled import kernel
 
 DONE, GROW, BROKEN = 0, 1, 2
+BLOCK = 16  # columns between two copies from rows to columns
 
 
 @kernel
@@ -30,6 +31,20 @@ def add_rows(W, A, step, k, w):  # type: ignore[no-untyped-def]
         for i in range(p):
             w[i] += b0 * r0[i]
         a += 1
+
+
+@kernel
+def add_fresh_rows(W, A, step, k, w, done, j, keep):  # type: ignore[no-untyped-def]
+    """add_rows while columns done..j-1 of W are only up to date in their rows: those entries come from there."""
+    for i in range(done, j):
+        keep[i - done] = w[i]
+    add_rows(W, A, step, k, w)
+    for i in range(done, j):
+        row = W[i]
+        total = keep[i - done]
+        for a in range(k):
+            total += step[a] * row[A[a]]
+        w[i] = total
 
 
 @kernel
@@ -58,13 +73,17 @@ def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[
 
 
 @kernel
-def gather(W, A, k, G):  # type: ignore[no-untyped-def]
-    """G = W[A, A], so that the inner descent runs in cache."""
+def gather(W, A, k, G, done, j):  # type: ignore[no-untyped-def]
+    """G = W[A, A], so that the inner descent runs in cache; columns done..j-1 are read from their rows."""
     for a in range(k):
         row = W[A[a]]
         out = G[a]
         for b in range(k):
             out[b] = row[A[b]]
+    for b in range(k):
+        if done <= A[b] < j:
+            for a in range(k):
+                G[a, b] = G[b, a]
 
 
 @kernel
@@ -94,16 +113,29 @@ def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-u
 
 
 @kernel
-def write_column(W, s, lam, w, j):  # type: ignore[no-untyped-def]
-    """Put w, clipped into the box, into row and column j of W."""
-    p = w.shape[0]
+def write_row(W, s, lam, w, j, done):  # type: ignore[no-untyped-def]
+    """Put w, clipped into the box, into row j of W, and into column j of the rows done..j-1."""
     row = W[j]
     fitted = row[j]
-    for i in range(p):
+    for i in range(w.shape[0]):
         row[i] = min(max(w[i], s[i] - lam[i]), s[i] + lam[i])
     row[j] = fitted
-    for i in range(p):
+    for i in range(done, j):
         W[i, j] = row[i]
+
+
+@kernel
+def mirror_rows(W, done, stop):  # type: ignore[no-untyped-def]
+    """Copy rows done..stop-1 of W into their columns: a few columns at once, because each cache line holds eight."""
+    p = W.shape[0]
+    for i in range(p):
+        out = W[i]
+        if done <= i < stop:
+            for j in range(done, i):
+                W[j, i] = out[j]
+            continue
+        for j in range(done, stop):
+            out[j] = W[j, i]
 
 
 @kernel
@@ -116,11 +148,15 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
     p = S.shape[0]
     cap = index.shape[1]
     full = lam.shape[0] > 1
-    w, excess = np.empty(p), np.empty(p)
+    w, excess, keep = np.empty(p), np.empty(p), np.empty(BLOCK)
     A = np.empty(cap, np.uint64)
     beta, step, pull, paid, inverse = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
     G = np.empty((cap, cap))
+    done = first
     for j in range(first, p):
+        if j - done == BLOCK:
+            mirror_rows(W, done, j)
+            done = j
         s = S[j]
         lam_j = lam[j] if full else lam[0]
         k = count[j]
@@ -128,15 +164,16 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
             A[a] = index[j, a]
             beta[a] = value[j, a]
         w[:] = 0.0
-        add_rows(W, A, beta, k, w)
+        add_fresh_rows(W, A, beta, k, w, done, j, keep)
         for attempt in range(2):
             before = k
             k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, excess)
             if k < 0:
+                mirror_rows(W, done, j)
                 return GROW, j
-            if k == before and attempt == 1:
+            if k == before and (attempt == 1 or k == 0):
                 break
-            gather(W, A, k, G)
+            gather(W, A, k, G, done, j)
             for a in range(k):
                 i = A[a]
                 pull[a] = s[i] - w[i]
@@ -146,7 +183,7 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
             descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
             for a in range(k):
                 step[a] = beta[a] - step[a]
-            add_rows(W, A, step, k, w)
+            add_fresh_rows(W, A, step, k, w, done, j, keep)
         kept = 0
         explained = 0.0
         for a in range(k):
@@ -159,21 +196,35 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
         schur[j] = W[j, j] - explained
         if not schur[j] > 0.0:
             return BROKEN, j
-        write_column(W, s, lam_j, w, j)
+        write_row(W, s, lam_j, w, j, done)
+    mirror_rows(W, done, p)
     return DONE, p
 
 
 @kernel
 def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
-    """W = S moved towards zero by lam, with S + diagonal on the diagonal: always inside the box."""
+    """W = S moved towards zero by lam, with S + diagonal on the diagonal: always inside the box.
+
+    Returns the mean over columns of the sum of squared correlations in W: how much columns say about each other.
+    """
     p = S.shape[0]
     full = lam.shape[0] > 1
+    rate = np.empty(p)
+    for i in range(p):
+        rate[i] = 1.0 / (S[i, i] + diagonal[i])
+    total = 0.0
     for i in range(p):
         s, out = S[i], W[i]
         paid = lam[i] if full else lam[0]
+        here = 0.0
         for j in range(p):
-            out[j] = max(s[j] - paid[j], 0.0) + min(s[j] + paid[j], 0.0)
+            moved = max(s[j] - paid[j], 0.0) + min(s[j] + paid[j], 0.0)
+            out[j] = moved
+            here += moved * moved * rate[j]
+        here -= out[i] * out[i] * rate[i]
         out[i] = s[i] + diagonal[i]
+        total += here * rate[i]
+    return total / p
 
 
 @kernel
