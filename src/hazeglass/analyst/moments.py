@@ -1,0 +1,80 @@
+"""What any release comes down to: a covariance estimate, and how its error is distributed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.analyst.clipping import unclip
+from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.bundle.manifest import Stage
+from hazeglass.bundle.reader import Release, ReleasedMoments
+
+__all__ = ["NoisyCovariance", "covariance_of"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCovariance:
+    """An estimate of a covariance from noisy data: the noise's own part is subtracted, so it may be indefinite."""
+
+    names: tuple[str, ...]
+    n: int
+    covariance: FloatArray
+    error: ErrorModel
+    notes: tuple[str, ...] = ()
+
+    def rescaled(self, factors: FloatArray) -> NoisyCovariance:
+        """The same for columns multiplied by `factors`."""
+        covariance = self.covariance * np.outer(factors, factors)
+        return NoisyCovariance(self.names, self.n, covariance, self.error.rescaled(factors), self.notes)
+
+
+def covariance_of(release: Release) -> NoisyCovariance:
+    """The corrected covariance of a release: of the released columns (table), or of the last stage's rows (moments)."""
+    if release.form == "table":
+        return _from_table(release)
+    return _from_moments(release.moments()[-1], release.manifest.stages[-1], release)
+
+
+def _from_table(release: Release) -> NoisyCovariance:
+    """cov(X~) minus the exact variance of the noise."""
+    table = release.table()
+    names = release.manifest.names
+    rows = np.column_stack([table.column(name).to_numpy() for name in names]).astype(np.float64)
+    noise = np.array([column.cell_noise.variance if column.cell_noise else 0.0 for column in release.columns])
+    observed = np.cov(rows, rowvar=False).reshape(len(names), len(names))
+    error = ErrorModel.of_gaussian_rows(observed, release.n)
+    notes: tuple[str, ...] = ()
+    if release.manifest.clip_radius is not None:
+        notes = (
+            f"Rows were clipped to length {release.manifest.clip_radius:.3g}; the covariance is that of clipped rows.",
+        )
+    return NoisyCovariance(names, release.n, observed - np.diag(noise), error, notes)
+
+
+def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> NoisyCovariance:
+    """Second moments minus the product of means; the noise of a mean, squared, is taken back from the diagonal."""
+    n, names = release.n, release.manifest.names
+    noise_sd = float(moments.second_noise_sd[~np.eye(len(names), dtype=bool)].mean()) if len(names) > 1 else 0.0
+    product = np.outer(moments.mean, moments.mean) - np.diag(moments.mean_noise_sd**2)
+    covariance = (moments.second - product) * n / (n - 1)
+    if stage.clipped:
+        widened = unclip(covariance, stage.radius, n, noise_sd)
+        if widened is not None:
+            note = (
+                f"Rows were clipped to length {stage.radius:.3g}, which about {100 * widened.share_clipped:.2g} % of "
+                "them exceed; their second moments were widened again under a Gaussian model."
+            )
+            return NoisyCovariance(names, n, widened.covariance, widened.error, (note,))
+    error = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd)
+    notes: tuple[str, ...] = ()
+    if stage.clipped:
+        notes = (
+            f"Rows were clipped to length {stage.radius:.3g}, too tightly to widen their second moments again; the "
+            "covariance is that of the clipped rows.",
+        )
+    return NoisyCovariance(names, n, covariance, error, notes)

@@ -1,0 +1,12 @@
+"""Graphical lasso for any symmetric matrix, each answer with a certificate.
+
+    minimise over T > 0:   -log det T + tr(S T) + sum_ij alpha w_ij |T_ij|
+
+S may be indefinite: a covariance from which known noise was subtracted often is. See docs/maths/solvers.md.
+"""
+
+from __future__ import annotations
+
+from hazeglass.analyst.solvers.api import Solution, graphical_lasso
+
+__all__ = ["Solution", "graphical_lasso"]

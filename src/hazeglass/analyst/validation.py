@@ -1,0 +1,76 @@
+"""What must hold of a covariance before a solver sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from hazeglass.analyst.factor import FloatArray
+from hazeglass.analyst.penalty import Penalty
+from hazeglass.errors import SolverInputError, UnboundedObjectiveError
+
+ASYMMETRY = 1e-8  # relative to the largest entry: what a dot product's rounding can leave
+
+
+def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArray:
+    """S as a finite, exactly symmetric, C-ordered float64 matrix; the caller's array is never written to."""
+    try:
+        matrix = np.asarray(S, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise SolverInputError("the covariance must be a square matrix of real numbers.") from None
+    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise SolverInputError(f"the covariance must be a square matrix, got shape {matrix.shape}.")
+    matrix = np.ascontiguousarray(matrix)
+    size = float(np.max(np.abs(matrix)))
+    if not np.isfinite(size):
+        column = int(np.flatnonzero(~np.all(np.isfinite(matrix), axis=0))[0])
+        raise SolverInputError(
+            f"the covariance must be finite, got NaN or infinity in column {column_name(column, names)}. "
+            "Fill or drop the missing values first."
+        )
+    gap = _asymmetry(matrix)
+    if gap == 0.0:
+        return matrix
+    if gap > ASYMMETRY * size:
+        raise SolverInputError(
+            f"the covariance must be symmetric, got entries that differ from their mirror by up to {gap:.3g}. "
+            "Pass (S + S.T) / 2 if that is what you mean."
+        )
+    return (matrix + matrix.T) / 2
+
+
+def _asymmetry(A: FloatArray, block: int = 128) -> float:
+    """max |A - A'|, block by block so that the transposed reads stay in cache."""
+    worst = 0.0
+    for i in range(0, A.shape[0], block):
+        for j in range(0, i + 1, block):
+            worst = max(
+                worst, float(np.max(np.abs(A[i : i + block, j : j + block] - A[j : j + block, i : i + block].T)))
+            )
+    return worst
+
+
+def column_name(index: int, names: Sequence[str] | None) -> str:
+    return f"{index}" if names is None else f"{names[index]!r}"
+
+
+def check_diagonal(S: FloatArray, penalty: Penalty, names: Sequence[str] | None = None) -> None:
+    """S_ii + lambda_ii is the fitted variance of column i: it must be positive, or no estimate exists."""
+    fitted = np.diagonal(S) + penalty.diagonal
+    bad = np.flatnonzero(~(fitted > 0))
+    if bad.size == 0:
+        return
+    first = int(bad[0])
+    variance, paid = float(S[first, first]), float(penalty.diagonal[first])
+    more = f" (and {bad.size - 1} more columns)" if bad.size > 1 else ""
+    if paid > 0:
+        needed = float(-np.min(np.diagonal(S)))
+        remedy = f"Use alpha > {needed:.4g}, or drop the column, or repair S with nearest_psd_max_norm."
+    else:
+        remedy = "Drop the column, or penalise its diagonal with alpha > 0 (penalize_diagonal=True)."
+    raise UnboundedObjectiveError(
+        f"column {column_name(first, names)}{more} has variance {variance:.4g} and diagonal penalty {paid:.4g} "
+        f"at alpha={penalty.alpha:.4g}: their sum must be positive, or the likelihood is unbounded. {remedy}"
+    )

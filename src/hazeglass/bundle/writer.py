@@ -1,0 +1,120 @@
+"""Write a bundle so that it appears complete or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hazeglass.bundle.manifest import Manifest, Part
+from hazeglass.errors import OutputError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BundleWriter", "new_folder", "sha256_of"]
+
+_CHUNK = 1 << 20
+
+
+@contextmanager
+def new_folder(out: str | Path) -> Iterator[Path]:
+    """A temporary folder beside `out` that takes its name when the block ends well, and vanishes when it does not."""
+    target = Path(out)
+    if target.exists() or target.is_symlink():
+        raise OutputError(f"the output folder {str(out)!r} already exists. Name a new one, or remove it first.")
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise OutputError(f"the output folder's parent {str(parent)!r} does not exist. Make it first.")
+    try:
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=parent))
+    except OSError as error:
+        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
+    try:
+        yield temporary
+        temporary.chmod(0o755)
+        _flush_tree(temporary)
+        _take_name(temporary, target, out)
+    except BaseException:
+        shutil.rmtree(temporary, ignore_errors=True)
+        raise
+
+
+def _take_name(temporary: Path, target: Path, out: str | Path) -> None:
+    """Rename, refusing to land on anything that appeared meanwhile (rename would replace an empty folder)."""
+    if target.exists() or target.is_symlink():
+        raise OutputError(f"the output folder {str(out)!r} appeared while the results were made; it was not touched.")
+    temporary.rename(target)
+    _flush(target.resolve().parent)
+
+
+def _flush_tree(folder: Path) -> None:
+    """Everything on disk before the name is given, so that a power cut leaves no half bundle under it."""
+    for path in sorted(folder.rglob("*")):
+        _flush(path)
+    _flush(folder)
+
+
+def _flush(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sha256_of(path: Path) -> str:
+    """Hash of a file's bytes."""
+    digest = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(_CHUNK):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+@dataclass
+class BundleWriter:
+    """Collects the files of a release inside a folder that :func:`new_folder` made."""
+
+    folder: Path
+
+    def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        """A Parquet part from a stream of batches."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+            for batch in batches:
+                writer.write_batch(batch)
+
+    def text(self, name: str, text: str) -> None:
+        """A text file."""
+        (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
+
+    def json(self, name: str, document: Mapping[str, Any]) -> None:
+        """A JSON file; NaN and infinity are refused rather than written as something JSON does not have."""
+        self.text(name, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+
+    def seal(self, manifest: Manifest) -> Manifest:
+        """Write release.json with the hashes of the data parts; returns the manifest as written."""
+        paths = sorted(path for path in self.folder.rglob("*.parquet"))
+        parts = tuple(
+            Part(path.relative_to(self.folder).as_posix(), sha256_of(path), path.stat().st_size) for path in paths
+        )
+        sealed = replace(manifest, files=parts)
+        self.json("release.json", sealed.to_json())
+        return sealed
+
+    def checksums(self) -> None:
+        """SHA256SUMS over everything, in the format of `sha256sum`."""
+        paths = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        lines = [f"{sha256_of(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in paths]
+        self.text("SHA256SUMS", "".join(lines))

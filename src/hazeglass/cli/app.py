@@ -1,0 +1,150 @@
+"""The commands and their options. What they do lives in the rooms; what they print lives beside them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hazeglass.cli.errors import clear_errors
+
+__all__ = ["app"]
+
+# Pretty tracebacks would print local variables, and those may be raw rows.
+_SETTINGS = {"no_args_is_help": True, "pretty_exceptions_enable": False, "rich_markup_mode": None}
+
+app = typer.Typer(
+    help="Publish private tables with a proven promise; recover the graph of dependence from what was published.",
+    **_SETTINGS,  # type: ignore[arg-type]
+)
+plan_app = typer.Typer(help="Make, check and preview a plan. No command here reads a cell's value.", **_SETTINGS)  # type: ignore[arg-type]
+app.add_typer(plan_app, name="plan")
+
+DataArgument = Annotated[
+    str, typer.Argument(help="A CSV or Parquet file, a folder of them, or a glob.", metavar="DATA")
+]
+PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
+ReleaseArgument = Annotated[Path, typer.Argument(help="The folder of a release.", metavar="RELEASE")]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+class EngineName(StrEnum):
+    """Engines `publish` can use."""
+
+    serial = "serial"
+    threads = "threads"
+
+
+class SelectName(StrEnum):
+    """Ways `recover` can choose the penalty."""
+
+    ebic = "ebic"
+
+
+class SolverName(StrEnum):
+    """Solvers `recover` can use."""
+
+    auto = "auto"
+    admm = "admm"
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from hazeglass._version import __version__
+
+        typer.echo(f"hazeglass {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+@clear_errors
+def demo(
+    out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out"),
+) -> None:
+    """The whole journey on data it makes itself: publish, verify, recover, compare with the truth."""
+    from hazeglass.cli.demo import run_demo
+
+    run_demo(out)
+
+
+@plan_app.command("new")
+@clear_errors
+def plan_new(
+    data: DataArgument, out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml")
+) -> None:
+    """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in."""
+    from hazeglass.cli.plans import new_plan
+
+    new_plan(data, out)
+
+
+@plan_app.command("check")
+@clear_errors
+def plan_check(plan: PlanArgument) -> None:
+    """Say whether a plan is complete, or what is missing."""
+    from hazeglass.cli.plans import check_plan
+
+    check_plan(plan)
+
+
+@plan_app.command("preview")
+@clear_errors
+def plan_preview(
+    plan: PlanArgument,
+    rows: Annotated[int, typer.Option(help="How many rows the data has (public).")],
+    json: JsonOption = False,
+) -> None:
+    """Cost and expected quality of a plan, without the data."""
+    from hazeglass.cli.plans import preview_plan
+
+    preview_plan(plan, rows, json)
+
+
+@app.command()
+@clear_errors
+def publish(
+    data: DataArgument,
+    plan: Annotated[Path, typer.Option(help="The plan.toml to follow.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the release.")],
+    engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = EngineName.threads,
+) -> None:
+    """Release DATA as the plan says. The release appears complete or not at all."""
+    from hazeglass.cli.releases import publish_release
+
+    publish_release(data, plan, out, engine.value)
+
+
+@app.command()
+@clear_errors
+def verify(release: ReleaseArgument, json: JsonOption = False) -> None:
+    """Check every byte of a release and say what it promises."""
+    from hazeglass.cli.releases import verify_release
+
+    verify_release(release, json)
+
+
+@app.command()
+@clear_errors
+def recover(
+    release: ReleaseArgument,
+    out: Annotated[Path, typer.Option(help="A new folder for the graph and the report.")],
+    alpha: Annotated[float | None, typer.Option(help="The penalty; chosen by --select when left out.")] = None,
+    select: Annotated[SelectName, typer.Option(help="How to choose the penalty.")] = SelectName.ebic,
+    fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
+    solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SolverName.auto,
+) -> None:
+    """Recover the graph from a release, with error bars, and write a report."""
+    from hazeglass.cli.releases import recover_graph
+
+    recover_graph(release, out, alpha, select.value, fdr, solver.value)

@@ -1,0 +1,71 @@
+"""hazeglass plan new | check | preview."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.preview import Preview
+from hazeglass.publisher.scaffold import write_scaffold
+
+__all__ = ["check_plan", "new_plan", "preview_plan", "show_preview"]
+
+
+def new_plan(data: str, out: Path) -> None:
+    """Write the scaffold and say what to do next."""
+    console = Console()
+    columns, skipped = write_scaffold(data, out)
+    console.print(f"Wrote {out}: {columns} columns, bounds left blank on purpose.", highlight=False)
+    if skipped:
+        console.print(f"Left out, because they do not hold numbers: {', '.join(skipped)}.", highlight=False)
+    console.print(f"Fill in the bounds, then: hazeglass plan check {out}", highlight=False)
+
+
+def check_plan(path: Path) -> None:
+    """Load the plan; loading is checking."""
+    plan = Plan.load(path)
+    console = Console()
+    console.print(
+        f"{path} is complete: a {plan.form} release of {len(plan.columns)} columns that protects {plan.unit.in_words}; "
+        f"mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.4g} at delta = {plan.delta:g}.",
+        highlight=False,
+    )
+
+
+def preview_plan(path: Path, rows: int, as_json: bool) -> None:
+    """Print the preview."""
+    look = Plan.load(path).preview(rows)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(look.to_dict()))
+    else:
+        show_preview(look, Console())
+
+
+def show_preview(look: Preview, console: Console) -> None:
+    """The preview as sentences and one table."""
+    for sentence in look.promise.promise:
+        console.print(sentence, highlight=False)
+    table = Table(title=f"Expected quality for {look.rows:,} rows, {look.columns} columns", title_justify="left")
+    for heading in ("form", "sampling error", "privacy noise", "ratio", "smallest edge seen"):
+        table.add_column(heading, justify="left" if heading == "form" else "right")
+    for form in look.forms:
+        mark = " (this plan)" if form.form == look.form else ""
+        seen = f"{form.detectable:.2g}" if form.detectable < 1 else "none"
+        table.add_row(
+            form.form + mark, f"{form.sampling_error:.2g}", f"{form.privacy_error:.2g}", f"{form.ratio:.2g}", seen
+        )
+    console.print(table)
+    console.print(
+        "Errors are of a correlation between unrelated columns; the smallest edge is the partial correlation found "
+        "with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters it is supposed to be "
+        f"{look.supposed_spread:.2g} of half the bounds.",
+        highlight=False,
+    )
+    if look.rows_for_equal_noise is not None:
+        console.print(
+            f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.", highlight=False
+        )

@@ -1,0 +1,92 @@
+"""How far one protected unit can move a release, in units of its noise.
+
+Values lie in [-1, 1] per column after clamping to public bounds. `columns` is p, `radius` the public l2 radius
+rows are clipped to (None: only the box, whose radius is sqrt(p)). Proofs: docs/maths/sensitivity.md; every
+formula is confirmed by brute force over neighbours in tests/guarantee/test_sensitivity.py.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+from hazeglass.errors import InputError
+
+__all__ = ["UNITS", "Unit", "UnitName", "mean_weight", "moments_distance", "table_distance"]
+
+UnitName = Literal["entry", "readings", "record", "person", "column"]
+UNITS: tuple[UnitName, ...] = get_args(UnitName)
+
+
+@dataclass(frozen=True)
+class Unit:
+    """What neighbours differ in, replaced.
+
+    entry     one cell
+    readings  any `readings` cells of one column, in as many rows
+    record    one row
+    person    all rows of one id, at most `max_rows`
+    column    one column's whole history
+    """
+
+    name: UnitName
+    readings: int = 1
+    max_rows: int = 1
+
+    @property
+    def in_words(self) -> str:
+        """The unit as it reads in a sentence: 'each record (one row)'."""
+        return {
+            "entry": "each single cell",
+            "readings": f"any {self.readings} cells of one column together",
+            "record": "each record (one whole row)",
+            "person": f"each person (all of their rows, at most {self.max_rows})",
+            "column": "each column's whole history",
+        }[self.name]
+
+
+def table_distance(unit: Unit, *, columns: int, rows: int, radius: float | None = None) -> float:
+    """Largest l2 change of the whole table when one unit is replaced (cells in [-1, 1])."""
+    row = 2 * math.sqrt(columns) if radius is None else 2 * min(radius, math.sqrt(columns))
+    match unit.name:
+        case "entry":
+            return min(2.0, row)
+        case "readings":
+            return min(2.0, row) * math.sqrt(unit.readings)
+        case "record":
+            return row
+        case "person":
+            return row * math.sqrt(unit.max_rows)
+        case "column":
+            return 2 * math.sqrt(rows)
+
+
+def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: float) -> float:
+    """D with mu = D / tau for the sums T1 = a sum(x), T2 = sum(x x^T).
+
+    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal.
+    """
+    a2 = mean_weight**2
+    match unit.name:
+        case "record" | "person":
+            if mean_weight > radius:
+                raise InputError(f"the mean's weight must not exceed the clip radius {radius:g}, got {mean_weight:g}.")
+            return unit.max_rows * (radius**2 + a2)
+        case "entry" | "readings":
+            if columns < 2:
+                raise InputError('moments that protect entries need at least 2 columns; use protects = "record".')
+            return unit.readings * 2 * math.sqrt(columns - 1 + a2)
+        case "column":
+            raise InputError(
+                "a moments release cannot protect a whole column: replacing one moves every entry of its row of the "
+                'moment matrix by up to n, so no useful noise suffices. Use form = "table", or protect readings.'
+            )
+
+
+def mean_weight(radius: float, rows: int, mu: float) -> float:
+    """The weight `a` of the sum of rows: a^2 = r^2 / sqrt(n mu), at most r^2 / 4.
+
+    It buys a mean whose error is negligible beside that of the second moments, for a few per cent more noise.
+    """
+    return radius * math.sqrt(min(1 / math.sqrt(rows * mu), 0.25))

@@ -1,0 +1,31 @@
+"""Render the HTML templates: one self-contained file, every name escaped, nothing fetched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = ["render"]
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template of this package."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("hazeglass.present"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = _number
+    environment.filters["percent"] = _percent
+    return environment.get_template(template).render(**values)
+
+
+def _number(value: float, digits: int = 4) -> str:
+    return f"{value:.{digits}g}"
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.3g} %"

@@ -1,0 +1,174 @@
+"""The moments form: exact integer sums of rows and of their products, noised once per stage.
+
+Stage values are public once released, so a second stage may recentre and rescale by the first (docs/maths/adaptive.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.bundle.manifest import Stage
+from hazeglass.compute.engines import Engine
+from hazeglass.errors import DataError
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lattice import RoundedGaussian
+from hazeglass.guarantee.sensitivity import Unit, mean_weight, moments_distance
+from hazeglass.publisher.clip import clip_to_lattice
+from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.randomness import BitSource
+from hazeglass.publisher.rows import Rows
+
+__all__ = ["NoisyMoments", "design_stages", "first_stage", "publish_moments", "second_stage"]
+
+FIRST_STAGE_SHARE = 0.1
+_BITS = 16
+_SUM_BITS = 61
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class NoisyMoments:
+    """What one stage releases: noisy mean and second moments of its rows x, with the noise's standard deviations."""
+
+    stage: Stage
+    mean: FloatArray
+    second: FloatArray
+    mean_noise_sd: float
+    second_noise_sd: float
+    diagonal_noise_sd: float
+    total_variation: float
+
+    @property
+    def variance(self) -> FloatArray:
+        """Noisy variances; a column that the noise drowned is given the noise's own size."""
+        return np.maximum(np.diag(self.second) - self.mean**2, self.diagonal_noise_sd)
+
+
+def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> list[NoisyMoments]:
+    """One stage, or two when the plan is adaptive."""
+    if not plan.adaptive:
+        return [_run_stage(rows, first_stage(plan, rows.n, plan.guarantee), engine, bits)]
+    first = _run_stage(rows, first_stage(plan, rows.n, plan.guarantee.share(FIRST_STAGE_SHARE)), engine, bits)
+    return [first, _run_stage(rows, second_stage(plan, rows.n, first), engine, bits)]
+
+
+def first_stage(plan: Plan, n: int, guarantee: GaussianDP) -> Stage:
+    """Rows about the public centre, in the box or in the ball the plan names (sqrt(p/3) unless it does)."""
+    p = len(plan.columns)
+    clipped = plan.unit.name in ("record", "person")
+    radius = math.sqrt(p)
+    if clipped:
+        radius = math.sqrt(p / 3) if plan.clip_radius is None else float(plan.clip_radius)
+    return _stage(plan.unit, n, guarantee, radius, clipped, np.zeros(p), np.ones(p))
+
+
+def second_stage(plan: Plan, n: int, first: NoisyMoments) -> Stage:
+    """Rows standardised by the first stage's released means and variances, in the ball of radius sqrt(p)."""
+    p = len(plan.columns)
+    guarantee = plan.guarantee.share(1 - FIRST_STAGE_SHARE)
+    return _stage(plan.unit, n, guarantee, math.sqrt(p), True, first.mean, np.sqrt(first.variance))
+
+
+def design_stages(plan: Plan, n: int) -> list[Stage]:
+    """The stages as far as they are known before the data: the second one's centre and scale are still to come."""
+    if not plan.adaptive:
+        return [first_stage(plan, n, plan.guarantee)]
+    p = len(plan.columns)
+    second = _stage(
+        plan.unit, n, plan.guarantee.share(1 - FIRST_STAGE_SHARE), math.sqrt(p), True, np.zeros(p), np.ones(p)
+    )
+    return [first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE)), second]
+
+
+def _stage(
+    unit: Unit, n: int, guarantee: GaussianDP, radius: float, clipped: bool, centre: FloatArray, scale: FloatArray
+) -> Stage:
+    weight = mean_weight(radius, n, guarantee.mu)
+    distance = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight)
+    return Stage(
+        mu=guarantee.mu,
+        radius=radius,
+        clipped=clipped,
+        mean_weight=weight,
+        tau=distance / guarantee.mu,
+        steps=_steps(n, radius if clipped else 1.0, distance / guarantee.mu),
+        family=RoundedGaussian.name,
+        centre=tuple(centre.tolist()),
+        scale=tuple(scale.tolist()),
+    )
+
+
+def _steps(n: int, largest: float, tau: float) -> int:
+    """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums would not fit 64 bits."""
+    for bits in range(_BITS, 5, -1):
+        steps = int(2**bits / largest)
+        largest_sum = n * (steps * largest) ** 2
+        largest_noise = 20 * tau * steps**2
+        if steps >= 1 and largest_sum + largest_noise < 2**_SUM_BITS:
+            return steps
+    raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
+
+
+def _run_stage(rows: Rows, stage: Stage, engine: Engine, bits: BitSource) -> NoisyMoments:
+    first, second = _sum_up(engine.map(_block_sums(rows, stage), rows.blocks()), len(stage.centre))
+    rows.check_no_empty_column()
+    return _add_noise(first, second, stage, rows.n, bits)
+
+
+def _block_sums(rows: Rows, stage: Stage) -> Callable[..., tuple[IntArray, IntArray]]:
+    centre, scale = np.array(stage.centre), np.array(stage.scale)
+    radius = stage.radius if stage.clipped else None
+
+    def sums(batch: object) -> tuple[IntArray, IntArray]:
+        x = (rows.unit_box(batch) - centre) / scale
+        z = clip_to_lattice(x, steps=stage.steps, radius=radius)
+        # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
+        # and the same bits come out whatever the order of summation.
+        return z.sum(axis=0).astype(np.int64), (z.T @ z).astype(np.int64)
+
+    return sums
+
+
+def _sum_up(parts: Iterator[tuple[IntArray, IntArray]], p: int) -> tuple[IntArray, IntArray]:
+    first, second = np.zeros(p, dtype=np.int64), np.zeros((p, p), dtype=np.int64)
+    for block_first, block_second in parts:
+        first += block_first
+        second += block_second
+    return first, second
+
+
+def _add_noise(first: IntArray, second: IntArray, stage: Stage, n: int, bits: BitSource) -> NoisyMoments:
+    """The only place where sums meet noise; nothing before this line may leave the publisher."""
+    p, steps = first.size, stage.steps
+    on_mean = RoundedGaussian(_whole(stage.tau * steps / stage.mean_weight))
+    off_diagonal = RoundedGaussian(_whole(stage.tau * steps**2))
+    on_diagonal = RoundedGaussian(_whole(math.sqrt(2) * stage.tau * steps**2))
+    upper = np.triu_indices(p, 1)
+    noise = np.zeros((p, p), dtype=np.int64)
+    noise[upper] = draw(off_diagonal, upper[0].size, bits)
+    noise += noise.T
+    noise[np.diag_indices(p)] = draw(on_diagonal, p, bits)
+    return NoisyMoments(
+        stage=stage,
+        mean=(first + draw(on_mean, p, bits)) / (n * steps),
+        second=(second + noise) / (n * steps**2),
+        mean_noise_sd=math.sqrt(on_mean.variance) / (n * steps),
+        second_noise_sd=math.sqrt(off_diagonal.variance) / (n * steps**2),
+        diagonal_noise_sd=math.sqrt(on_diagonal.variance) / (n * steps**2),
+        total_variation=p * total_variation(on_mean)
+        + upper[0].size * total_variation(off_diagonal)
+        + p * total_variation(on_diagonal),
+    )
+
+
+def _whole(scale: float) -> float:
+    """The next whole number: never too little noise, and exact."""
+    return float(math.ceil(scale * (1 + 1e-15)))

@@ -1,0 +1,163 @@
+"""What a release will cost and what it will be good for, from the plan and the number of rows alone."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from hazeglass.bundle.manifest import Form
+from hazeglass.errors import InputError
+from hazeglass.guarantee.explain import Explanation, explain
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.publisher.moments import design_stages
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.table import TableMechanism
+
+__all__ = ["Preview", "epsilon_to_see", "preview"]
+
+# Without the data, its spread inside the bounds must be supposed: a standard deviation of a third of the half-width
+# means that bounds lie three standard deviations from the middle.
+SUPPOSED_SPREAD = 1 / 3
+FDR, POWER = 0.1, 0.8
+
+
+@dataclass(frozen=True)
+class FormPreview:
+    """One form's quality. Errors are standard deviations of a correlation between two unrelated columns."""
+
+    form: str
+    sampling_error: float
+    privacy_error: float
+    detectable: float
+
+    @property
+    def ratio(self) -> float:
+        """Privacy noise in units of the sampling error that would be there anyway."""
+        return self.privacy_error / self.sampling_error
+
+
+@dataclass(frozen=True)
+class Preview:
+    """Cost and expected quality of a plan."""
+
+    rows: int
+    columns: int
+    form: Form
+    promise: Explanation
+    chosen: FormPreview
+    forms: tuple[FormPreview, ...]
+    cell_noise: dict[str, float]
+    rows_for_equal_noise: float | None
+    supposed_spread: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """For --json."""
+        return asdict(self)
+
+
+def preview(plan: Plan, rows: int) -> Preview:
+    """Look ahead without touching any data."""
+    if rows < 2:
+        raise InputError(f"rows must be at least 2, got {rows}.")
+    forms = tuple(_form_preview(other, rows) for other in _alternatives(plan))
+    return Preview(
+        rows=rows,
+        columns=len(plan.columns),
+        form=plan.form,
+        promise=explain(plan.guarantee, plan.unit, plan.delta),
+        chosen=_form_preview(plan, rows),
+        forms=forms,
+        cell_noise=_cell_noise(plan, rows),
+        rows_for_equal_noise=_rows_for_equal_noise(plan),
+        supposed_spread=SUPPOSED_SPREAD,
+    )
+
+
+def epsilon_to_see(plan: Plan, rows: int, partial_correlation: float) -> float | None:
+    """The epsilon at which a partial correlation of this size would be found; None if sampling error alone hides it."""
+    if not 0 < partial_correlation < 1:
+        raise InputError(f"the partial correlation must lie strictly between 0 and 1, got {partial_correlation!r}.")
+    if _smallest_edge(1 / math.sqrt(rows), len(plan.columns)) >= partial_correlation:
+        return None
+
+    def excess(log_mu: float) -> float:
+        looser = replace(plan, guarantee=GaussianDP(math.exp(log_mu)))
+        return _form_preview(looser, rows).detectable - partial_correlation
+
+    low, high = math.log(1e-4), math.log(1e3)
+    if excess(high) > 0:
+        return None
+    if excess(low) < 0:
+        return GaussianDP(1e-4).epsilon(plan.delta)
+    return GaussianDP(math.exp(brentq(excess, low, high, xtol=1e-6))).epsilon(plan.delta)
+
+
+def _alternatives(plan: Plan) -> list[Plan]:
+    """The same promise in every form that can make it."""
+    plain = tuple(replace(column, noise="rounded") for column in plan.columns)
+    table = replace(plan, form="table", adaptive=False, clip_radius=None, dependence="linear", columns=plain)
+    if plan.unit.name == "column" or (plan.unit.name in ("entry", "readings") and len(plain) < 2):
+        return [table]
+    adaptive = plan.unit.name in ("record", "person")
+    moments = replace(plan, form="moments", adaptive=adaptive, clip_radius=None, dependence="linear", columns=plain)
+    return [moments, table]
+
+
+def _form_preview(plan: Plan, rows: int) -> FormPreview:
+    sampling = 1 / math.sqrt(rows)
+    privacy = _table_error(plan, rows) if plan.form == "table" else _moments_error(plan, rows)
+    detectable = _smallest_edge(math.hypot(sampling, privacy), len(plan.columns))
+    return FormPreview(plan.form, sampling, privacy, min(1.0, detectable))
+
+
+def _table_error(plan: Plan, rows: int) -> float:
+    """Noise of variance N beside a signal of variance 1 turns 1/n into (1 + N)^2 / n."""
+    columns = TableMechanism.design(plan, rows).columns
+    ratios = [c.cell_noise.variance / (SUPPOSED_SPREAD * c.half_width) ** 2 for c in columns if c.cell_noise]
+    inflation = 1 + sum(ratios) / len(ratios)
+    return math.sqrt((inflation**2 - 1) / rows)
+
+
+def _moments_error(plan: Plan, rows: int) -> float:
+    """tau / n on the scale of the last stage; the second stage's scale is the data's own."""
+    last = design_stages(plan, rows)[-1]
+    variance = 1.0 if plan.adaptive else SUPPOSED_SPREAD**2
+    return last.tau / rows / variance
+
+
+def _smallest_edge(error: float, columns: int) -> float:
+    """The partial correlation found with power 0.8 at a false-discovery rate of 0.1.
+
+    Supposing that about one edge per column is real, Benjamini-Hochberg calls p-values up to about
+    FDR * (edges found) / (pairs).
+    """
+    pairs = max(1.0, columns * (columns - 1) / 2)
+    threshold = min(FDR, FDR * max(1.0, POWER * columns) / pairs)
+    return float((ndtri(1 - threshold / 2) + ndtri(POWER)) * error)
+
+
+def _cell_noise(plan: Plan, rows: int) -> dict[str, float]:
+    """Standard deviation of the noise in a cell, in the column's (transformed) unit; tables only."""
+    if plan.form != "table":
+        return {}
+    columns = TableMechanism.design(plan, rows).columns
+    return {column.name: math.sqrt(column.cell_noise.variance) for column in columns if column.cell_noise}
+
+
+def _rows_for_equal_noise(plan: Plan) -> float | None:
+    """Rows at which privacy noise and sampling error are the same size; a table's ratio does not depend on rows."""
+    if plan.form == "table":
+        return None
+
+    def log_ratio(log_rows: float) -> float:
+        rows = max(2, round(math.exp(log_rows)))
+        return math.log(_moments_error(plan, rows) * math.sqrt(rows))
+
+    low, high = math.log(2), math.log(1e12)
+    if log_ratio(low) <= 0 or log_ratio(high) >= 0:
+        return None
+    return math.exp(brentq(log_ratio, low, high, xtol=1e-3))

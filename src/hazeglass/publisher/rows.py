@@ -1,0 +1,78 @@
+"""From raw cells to numbers in [-1, 1]: clamp to the public bounds, transform, rescale. Nothing looks at the data's own
+spread, and a missing cell becomes the public centre, so that whether it was missing stays secret."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.compute.tables import TableSource, floats
+from hazeglass.errors import DataError
+from hazeglass.publisher.plan import Plan
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Rows"]
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass
+class Rows:
+    """The rows of a source as the plan sees them."""
+
+    plan: Plan
+    source: TableSource
+    progress: Callable[[int], None] | None = None
+    n: int = field(init=False)
+    _seen: npt.NDArray[np.bool_] = field(init=False)
+
+    def __post_init__(self) -> None:
+        _check_columns(self.plan, self.source)
+        self.n = self.source.count()
+        if self.n < 2:
+            raise DataError(f"the data must have at least 2 rows, got {self.n}.")
+        self._seen = np.zeros(len(self.plan.columns), dtype=bool)
+
+    def blocks(self) -> Iterator[pa.RecordBatch]:
+        """The plan's columns, block by block."""
+        done = 0
+        for batch in self.source.blocks(self.plan.names):
+            yield batch
+            done += batch.num_rows
+            if self.progress is not None:
+                self.progress(done)
+
+    def raw(self, batch: pa.RecordBatch) -> FloatArray:
+        """Cells as they came, NaN where missing."""
+        block = floats(batch, self.plan.names)
+        self._seen |= ~np.isnan(block).all(axis=0)
+        return block
+
+    def unit_box(self, batch: pa.RecordBatch) -> FloatArray:
+        """Cells on the public [-1, 1] scale."""
+        block = self.raw(batch)
+        for k, column in enumerate(self.plan.columns):
+            values = column.transformed(np.clip(block[:, k], column.lower, column.upper))
+            block[:, k] = (values - column.centre) / column.half_width
+        np.clip(block, -1.0, 1.0, out=block)
+        return np.nan_to_num(block, copy=False, nan=0.0)
+
+    def check_no_empty_column(self) -> None:
+        """After a full pass: a column without a single value is a mistake, not data."""
+        empty = [name for name, seen in zip(self.plan.names, self._seen, strict=True) if not seen]
+        if empty:
+            raise DataError(f"column {empty[0]!r} holds no value at all, only missing cells. Take it out of the plan.")
+
+
+def _check_columns(plan: Plan, source: TableSource) -> None:
+    available = source.names
+    for name in plan.names:
+        if name not in available:
+            shown = ", ".join(available[:10]) + (", ..." if len(available) > 10 else "")
+            raise DataError(f"the plan names column {name!r}, which the data does not have. It has: {shown}.")

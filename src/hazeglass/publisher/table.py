@@ -1,0 +1,132 @@
+"""The table form: every cell, rounded to a public lattice, plus noise on the same lattice."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.bundle.manifest import CellNoise, Column
+from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, lattice_noise
+from hazeglass.guarantee.sensitivity import table_distance
+from hazeglass.publisher.clip import clip_to_lattice
+from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.randomness import BitSource
+
+__all__ = ["TableMechanism"]
+
+# The noise is about this many lattice steps wide, so that rounding the data loses nothing beside it.
+_NOISE_STEPS = 1000
+_FEWEST_STEPS = 16
+_SCALE_FRACTION = 2.0**20
+
+IntArray = npt.NDArray[np.int64]
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TableMechanism:
+    """Columns with their lattice and noise, chosen from the plan and the number of rows alone."""
+
+    columns: tuple[Column, ...]
+    clip_radius: float | None
+
+    @classmethod
+    def design(cls, plan: Plan, rows: int) -> TableMechanism:
+        """Choose each column's lattice and the noise that keeps the plan's promise."""
+        radius = None if plan.clip_radius is None else float(plan.clip_radius)
+        distance = table_distance(plan.unit, columns=len(plan.columns), rows=rows, radius=radius)
+        # What a change of a cell across its whole range may cost, so that a whole unit costs mu.
+        mu_cell = 2 * plan.guarantee.mu / distance
+        columns = tuple(
+            replace(column, cell_noise=_cell_noise(column, mu_cell, clipped=radius is not None))
+            for column in plan.columns
+        )
+        return cls(columns, radius)
+
+    def release(self, raw: FloatArray, unit_box: FloatArray, bits: BitSource) -> list[FloatArray | IntArray]:
+        """Noisy columns of one block."""
+        if self.clip_radius is not None:
+            unit_box = self._clipped(unit_box)
+        return [
+            _noisy_integers(column, raw[:, k], bits)
+            if self.keeps_integers(column)
+            else _noisy_reals(column, unit_box[:, k], bits)
+            for k, column in enumerate(self.columns)
+        ]
+
+    def keeps_integers(self, column: Column) -> bool:
+        """Whether the column is released as integers."""
+        return _keeps_integers(column, clipped=self.clip_radius is not None)
+
+    def total_variation(self) -> float:
+        """Bound on the sampler's distance from the ideal, for one row."""
+        return sum(
+            total_variation(lattice_noise(c.cell_noise.family, c.cell_noise.scale))
+            for c in self.columns
+            if c.cell_noise
+        )
+
+    def _clipped(self, unit_box: FloatArray) -> FloatArray:
+        """Rows inside the ball, already on the lattice all columns share when rows are clipped."""
+        assert self.clip_radius is not None
+        noise, half = self.columns[0].cell_noise, self.columns[0].half_width
+        assert noise is not None
+        steps = round(half / noise.step)
+        return clip_to_lattice(unit_box, steps=steps, radius=self.clip_radius) / steps
+
+
+def _cell_noise(column: Column, mu_cell: float, *, clipped: bool) -> CellNoise:
+    if _keeps_integers(column, clipped=clipped):
+        return _integer_noise(column, mu_cell)
+    steps = max(_FEWEST_STEPS, math.floor(_NOISE_STEPS * mu_cell / 2))
+    noise = RoundedGaussian(_rounded_up(2 * steps / mu_cell))
+    step = column.half_width / steps
+    return CellNoise(noise.name, noise.scale, step, column.centre, noise.variance * step**2)
+
+
+def _integer_noise(column: Column, mu_cell: float) -> CellNoise:
+    """Integer columns keep their own lattice, coarsened only where the noise dwarfs a step of one."""
+    width = int(column.upper) - int(column.lower)
+    step = max(1, math.floor(width / mu_cell / _NOISE_STEPS))
+    span = math.ceil(width / step)
+    scale = _rounded_up(span / mu_cell)
+    noise: RoundedGaussian | DiscreteGaussian = RoundedGaussian(scale)
+    if column.noise == "discrete":
+        noise = DiscreteGaussian(scale)
+        while noise.mu(span) > mu_cell:
+            noise = DiscreteGaussian(_rounded_up(noise.scale * (noise.mu(span) / mu_cell)) + 1 / _SCALE_FRACTION)
+    return CellNoise(noise.name, noise.scale, float(step), column.lower, noise.variance * step**2)
+
+
+def _rounded_up(scale: float) -> float:
+    """The next multiple of 2^-20: an exact binary fraction that is never too little noise."""
+    return math.ceil(scale * (1 + 1e-15) * _SCALE_FRACTION) / _SCALE_FRACTION
+
+
+def _keeps_integers(column: Column, *, clipped: bool) -> bool:
+    """A transform, or a ball shared with other columns, leaves an integer column no lattice of its own."""
+    return column.kind == "integer" and column.transform is None and not clipped
+
+
+def _noisy_integers(column: Column, raw: FloatArray, bits: BitSource) -> IntArray:
+    noise, step = _noise(column, raw.size, bits)
+    middle = math.floor((column.lower + column.upper) / 2)
+    cells = np.nan_to_num(np.clip(raw, column.lower, column.upper), nan=middle)
+    index = np.rint((cells - column.lower) / step).astype(np.int64)
+    return int(column.lower) + int(step) * (index + noise)
+
+
+def _noisy_reals(column: Column, unit_box: FloatArray, bits: BitSource) -> FloatArray:
+    noise, step = _noise(column, unit_box.size, bits)
+    index = np.rint(unit_box * round(column.half_width / step)).astype(np.int64)
+    return np.asarray(column.centre + step * (index + noise), dtype=np.float64)
+
+
+def _noise(column: Column, size: int, bits: BitSource) -> tuple[IntArray, float]:
+    spec = column.cell_noise
+    assert spec is not None
+    return draw(lattice_noise(spec.family, spec.scale), size, bits), spec.step
