@@ -19,7 +19,7 @@ def ledger(tmp_path):
 
 def test_a_release_is_charged_drawn_and_confirmed(ledger):
     identifier = ledger.charge(Charge(0.6, "january", total_variation=1e-30))
-    ledger.draw(identifier)
+    ledger.begin_drawing(identifier)
     ledger.confirm(identifier)
     summary = Ledger.open(ledger.path).summary()
     assert (summary.dataset, summary.mu_total, summary.mu_spent) == ("feeder 12", 1.0, 0.6)
@@ -45,7 +45,7 @@ def test_a_charge_is_given_back_only_while_nothing_was_drawn(ledger):
     ledger.release(first)
     assert ledger.summary().mu_spent == 0
     second = ledger.charge(Charge(0.9))
-    ledger.draw(second)
+    ledger.begin_drawing(second)
     with pytest.raises(InputError, match="is drawn; 'release' needs it to be charged"):
         ledger.release(second)
     assert ledger.summary().mu_spent == 0.9
@@ -56,13 +56,13 @@ def test_confirming_needs_an_announced_draw_and_happens_once(ledger):
     identifier = ledger.charge(Charge(0.1))
     with pytest.raises(InputError, match="'confirm' needs it to be drawn"):
         ledger.confirm(identifier)
-    ledger.draw(identifier)
-    ledger.draw(identifier)  # a second stage draws again
+    ledger.begin_drawing(identifier)
+    ledger.begin_drawing(identifier)  # a second stage draws again
     ledger.confirm(identifier)
     with pytest.raises(InputError, match="is confirmed"):
         ledger.confirm(identifier)
     with pytest.raises(InputError, match="has no charge 7"):
-        ledger.draw(7)
+        ledger.begin_drawing(7)
 
 
 def test_a_budget_may_be_stated_as_epsilon_and_delta(tmp_path):

@@ -27,7 +27,7 @@ def publish_for_ever(path, acknowledgements):
             ledger.release(identifier)
             os.write(acknowledgements, f"{identifier} 0\n".encode())
         else:
-            ledger.draw(identifier)
+            ledger.begin_drawing(identifier)
             ledger.confirm(identifier)
 
 

@@ -120,7 +120,7 @@ class Ledger:
             append(connection, event, previous=events[-1])
         return identifier
 
-    def draw(self, identifier: int) -> None:
+    def begin_drawing(self, identifier: int) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""
         self._settle(identifier, "draw", allowed=("charged", "drawn"))
 
