@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import special
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.lattice import TABLE_LIMIT, DiscreteGaussian, RoundedGaussian, lattice_noise
+from hazeglass.guarantee.lattice import ENUMERATION_LIMIT, DiscreteGaussian, RoundedGaussian, lattice_noise
 from hazeglass.guarantee.thresholds import cumulative_thresholds, staircase_thresholds
 
 FAMILIES = [RoundedGaussian, DiscreteGaussian]
@@ -67,7 +67,9 @@ def test_rounded_log_pmf_equals_the_difference_of_tails_far_out(scale):
 def test_tail_of_the_discrete_family_is_continuous_where_the_sum_ends():
     k = np.array([0, 1000, 4096, 20000, 40000])
     np.testing.assert_allclose(
-        DiscreteGaussian(math.nextafter(TABLE_LIMIT, 1e9)).tail(k), DiscreteGaussian(TABLE_LIMIT).tail(k), rtol=1e-10
+        DiscreteGaussian(math.nextafter(ENUMERATION_LIMIT, 1e9)).tail(k),
+        DiscreteGaussian(ENUMERATION_LIMIT).tail(k),
+        rtol=1e-10,
     )
 
 
@@ -103,9 +105,9 @@ def test_discrete_mu_dominates_every_threshold_test_and_is_attained(scale, shift
 
 
 def test_discrete_mu_is_a_bound_where_enumeration_ends():
-    inside, outside = DiscreteGaussian(TABLE_LIMIT), DiscreteGaussian(math.nextafter(TABLE_LIMIT, 1e9))
+    inside, outside = DiscreteGaussian(ENUMERATION_LIMIT), DiscreteGaussian(math.nextafter(ENUMERATION_LIMIT, 1e9))
     for shift in (1, 100, 50_000):
-        assert inside.mu(shift) <= outside.mu(shift) <= inside.mu(shift) * (1 + 3 / TABLE_LIMIT**2)
+        assert inside.mu(shift) <= outside.mu(shift) <= inside.mu(shift) * (1 + 3 / ENUMERATION_LIMIT**2)
     assert DiscreteGaussian(1e9).mu(10**9) == pytest.approx(1, rel=1e-14)
 
 

@@ -22,8 +22,8 @@ from hazeglass.errors import InputError
 from hazeglass.guarantee.fixedpoint import gaussian_weights
 
 __all__ = [
+    "ENUMERATION_LIMIT",
     "SMALLEST_SCALE",
-    "TABLE_LIMIT",
     "DiscreteGaussian",
     "LatticeNoise",
     "RoundedGaussian",
@@ -33,7 +33,7 @@ __all__ = [
 Floats = NDArray[np.float64]
 
 TAIL_SCALES = Fraction(27, 2)  # scales kept on either side; the mass beyond is below 2^-130 for both families
-TABLE_LIMIT = 4096.0  # the largest scale with a table of its own: 110,598 thresholds, under a second to compute
+ENUMERATION_LIMIT = 4096.0  # up to this scale every probability can be listed, in under a second
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-6, 2.0**58  # below, no noise at all; above, int64 would not hold the tails
 _SMOOTHING = 4.0  # see DiscreteGaussian.mu
 _CLOSED_FORM = 2.0  # from this scale on the variances equal their closed forms to double precision
@@ -145,8 +145,8 @@ class DiscreteGaussian:
         The likelihood ratio is monotone, so the corners of the trade-off curve are the tests "X > t"; the Gaussian
         curve is convex, so lying below the corners it lies below the chords between them as well.
 
-        Up to TABLE_LIMIT it is enumerated, over the thresholds within 13.5 scales (the mass beyond, 2^-130, is in the
-        sampler's total variation), and rounded up by a relative 2^-34. Above, an upper bound: let Y be normal with
+        Up to ENUMERATION_LIMIT it is enumerated, over the thresholds within 13.5 scales (the mass beyond, 2^-130, is
+        in the sampler's total variation), and rounded up by a relative 2^-34. Above, a bound: let Y be normal with
         variance scale^2 - 4 and draw an integer from the discrete Gaussian of scale 2 centred at Y. That is
         post-processing which commutes with integer shifts, hence shift / sqrt(scale^2 - 4)-GDP; and its law differs
         from the discrete Gaussian by less than 2^-110 in total variation, which the sampler counts as well
@@ -155,7 +155,7 @@ class DiscreteGaussian:
         shift = abs(shift)
         if shift == 0:
             return 0.0
-        if self.scale > TABLE_LIMIT:
+        if self.scale > ENUMERATION_LIMIT:
             return shift / math.sqrt(self.scale**2 - _SMOOTHING) * (1 + 2.0**-50)
         reach = math.ceil(TAIL_SCALES * Fraction(self.scale))
         if (
@@ -170,8 +170,9 @@ class DiscreteGaussian:
         if self.scale < _CLOSED_FORM:  # few terms, some far below any fixed point: sums of logarithms
             log_tails = np.logaddexp.accumulate(self.log_pmf(np.arange(2 * reach + 40, 0, -1)))[::-1]
             upper = -special.ndtri_exp(log_tails[: reach + 1])
-        else:  # many terms: sums of integers, in which nothing accumulates; none is below 2^-150
-            weights = gaussian_weights(Fraction(self.scale), 2 * reach, precision=256)
+        else:  # many terms: sums of integers, in which nothing accumulates. The tails asked for end at 2^-136 or so,
+            # what is left out beyond 18 scales is 2^-239.
+            weights = gaussian_weights(Fraction(self.scale), math.ceil(18 * self.scale) + 2, precision=256)
             tails = list(accumulate(reversed(weights)))[::-1]
             total = 2 * tails[0] - weights[0]
             upper = -special.ndtri(np.array([tails[t + 1] / total for t in range(reach + 1)]))
@@ -185,7 +186,7 @@ class DiscreteGaussian:
     def tail(self, k: ArrayLike) -> Floats:
         """P(|X| > k) for integers k >= 0."""
         k = np.asarray(k, dtype=np.float64)
-        if self.scale > TABLE_LIMIT:
+        if self.scale > ENUMERATION_LIMIT:
             # Euler-Maclaurin about k + 1/2; the next term is below 1e-11 of the tail at this scale and 38 scales out.
             u = (k + 0.5) / self.scale
             density = np.exp(-u * u / 2) / math.sqrt(2 * math.pi)

@@ -25,9 +25,16 @@ from numpy.typing import NDArray
 
 from hazeglass.errors import InputError
 from hazeglass.guarantee.fixedpoint import PRECISION, gaussian_weights, normal_tails
-from hazeglass.guarantee.lattice import TABLE_LIMIT, TAIL_SCALES, DiscreteGaussian, RoundedGaussian
+from hazeglass.guarantee.lattice import ENUMERATION_LIMIT, TAIL_SCALES, DiscreteGaussian, RoundedGaussian
 
-__all__ = ["Thresholds", "cumulative_thresholds", "staircase_thresholds"]
+__all__ = [
+    "Thresholds",
+    "cumulative_thresholds",
+    "stair_count",
+    "staircase_thresholds",
+    "table_reach",
+    "total_variation_of",
+]
 
 _WORD = (1 << 64) - 1
 
@@ -59,16 +66,31 @@ def _thresholds(first: int, cumulative: list[int]) -> Thresholds:
     high = np.array([value >> 64 for value in cut], dtype=np.uint64)
     low = np.array([value & _WORD for value in cut], dtype=np.uint64)
     high.flags.writeable = low.flags.writeable = False
-    return Thresholds(first, high, low, math.ldexp(len(cut) * (1 + 2.0**-6) + 0.25, -128))
+    return Thresholds(first, high, low, total_variation_of(len(cut)))
 
 
-@lru_cache(maxsize=64)
+def total_variation_of(count: int) -> float:
+    """The bound above, for so many thresholds."""
+    return math.ldexp(count * (1 + 2.0**-6) + 0.25, -128)
+
+
+def table_reach(scale: Fraction) -> int:
+    """A table holds the values from -reach to reach."""
+    return math.ceil(TAIL_SCALES * scale) + 1
+
+
+def stair_count(step: Fraction) -> int:
+    """How many stairs of this width reach 13.5 scales out."""
+    return math.ceil(TAIL_SCALES / step)
+
+
+@lru_cache(maxsize=8)  # the sampler keeps its own
 def cumulative_thresholds(noise: RoundedGaussian | DiscreteGaussian) -> Thresholds:
     """The table of a noise family: P(X <= k) for k = -reach .. reach - 1."""
-    if noise.scale > TABLE_LIMIT:
-        raise InputError(f"A table serves scales up to {TABLE_LIMIT:g}, got {noise.scale!r}. draw needs none.")
+    if noise.scale > ENUMERATION_LIMIT:
+        raise InputError(f"A table serves scales up to {ENUMERATION_LIMIT:g}, got {noise.scale!r}. draw needs none.")
     scale = Fraction(noise.scale)
-    reach = math.ceil(TAIL_SCALES * scale) + 1
+    reach = table_reach(scale)
     one = 1 << PRECISION
     if isinstance(noise, RoundedGaussian):
         upper = normal_tails(1 / (2 * scale), 1 / scale, reach)  # P(X > k), k = 0 .. reach - 1
@@ -80,12 +102,12 @@ def cumulative_thresholds(noise: RoundedGaussian | DiscreteGaussian) -> Threshol
     return _thresholds(-reach, upper[::-1] + [one - tail for tail in upper])
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=8)  # the sampler keeps its own
 def staircase_thresholds(step: Fraction) -> Thresholds:
     """The table of stair i = 0, 1, ... of the staircase exp(-(i step)^2 / 2) over the half-normal density.
 
     The stairs end 13.5 scales out. The weights are those of a discrete Gaussian of scale 1/step.
     """
-    weights = gaussian_weights(1 / step, math.ceil(TAIL_SCALES / step))
+    weights = gaussian_weights(1 / step, stair_count(step))
     sums = list(accumulate(weights))
     return _thresholds(0, [(value << PRECISION) // sums[-1] for value in sums[:-1]])

@@ -17,6 +17,7 @@ __all__ = ["invert", "staircase"]
 Words = NDArray[np.uint64]
 _UNDECIDED = -1
 _MARGIN = np.uint64(1 << 10)
+_SIXTEENTH = np.uint64(1 << 60)
 
 
 @compiled
@@ -65,7 +66,7 @@ def _survives(u: np.uint64, gamma: np.uint64) -> int:
     """Whether U > 1 - exp(-g), for U in [u, u + 1) * 2^-64 and g = gamma * 2^-64 up to the margin: 1, 0 or -1.
 
     1 - exp(-g) = g - g^2/2 + g^3/6 - ..., whose partial sums lie above and below in turn. The margin of 2^10 units
-    covers g (known to 8 units), the truncations (one each) and the width of U; g < 1/8, so 20 terms are enough.
+    covers g (known to 8 units), the truncations (one each) and the width of U; g < 1/16, so 20 terms are enough.
     """
     term, total = gamma, gamma
     if u > total + _MARGIN:
@@ -117,14 +118,15 @@ def staircase(
         if block_bits >= 0:
             place = np.uint64(place >> np.uint64(63 - block_bits) << np.uint64(63 - block_bits))
         i = np.uint64(stair)
-        # (2i + f) * 2^50, times f * 2^64, times curve: f (2i + f) step^2/2 * 2^64, short by less than 8 units
-        reach = np.uint64((i << np.uint64(51)) + (place >> np.uint64(13)))
-        gamma = _product_high(_product_high(reach, place << np.uint64(1)), curve)
-        kept = _survives(u, gamma)
-        if kept == 0:
-            continue
-        if kept < 0:
-            return done, used, True
+        if u < _SIXTEENTH:  # otherwise it is kept anyway: g <= 13.5 step + step^2 < 1/16 on every stair
+            # (2i + f) * 2^50, times f * 2^64, times curve: f (2i + f) step^2/2 * 2^64, short by less than 8 units
+            reach = np.uint64((i << np.uint64(51)) + (place >> np.uint64(13)))
+            gamma = _product_high(_product_high(reach, place << np.uint64(1)), curve)
+            kept = _survives(u, gamma)
+            if kept == 0:
+                continue
+            if kept < 0:
+                return done, used, True
         if block_bits >= 0:
             magnitude = np.int64((i << np.uint64(block_bits)) + (place >> np.uint64(63 - block_bits)))
             if magnitude == 0 and negative:  # zero has one sign, or it would come twice as often

@@ -1,0 +1,95 @@
+"""The arithmetic of a budget: what releases cost together, what is left, and whether one more fits.
+
+Releases of the same data compose as mu = sqrt(mu_1^2 + mu_2^2 + ...), so a budget is spent in squares. The squares are
+added as exact fractions: the order of the releases does not matter and no rounding can add up.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from hazeglass.errors import BudgetExceededError, InputError
+
+if TYPE_CHECKING:  # the arithmetic needs no numpy, and a ledger should open at once
+    from hazeglass.guarantee.lattice import LatticeNoise
+
+__all__ = ["Charge", "check_fits", "compose", "fits", "noise_mu", "remaining"]
+
+# A mu comes out of a root search and shares of it out of square roots, each right to a few 1e-16. A budget cut into
+# shares must be spendable to the last one, so the squares may exceed the total's by this much, once and for all.
+_ROUNDING = Fraction(1, 2**40)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one release costs: its mu, and the total variation between its noise and the ideal (all draws together)."""
+
+    mu: float
+    label: str = ""
+    total_variation: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mu) and self.mu > 0):
+            raise InputError(f"The mu of a release must be a positive finite number, got {self.mu!r}.")
+        if not 0 <= self.total_variation <= 1:
+            raise InputError(f"A total variation must lie between 0 and 1, got {self.total_variation!r}.")
+
+
+def noise_mu(noise: LatticeNoise, shift: int, count: int = 1) -> float:
+    """The mu of `count` values with this noise, each of which may move by `shift`: discrete families by their own mu*.
+
+    >>> from hazeglass.guarantee.lattice import RoundedGaussian
+    >>> noise_mu(RoundedGaussian(2.0), shift=3, count=4)
+    3.0
+    """
+    return math.sqrt(count) * noise.mu(shift)
+
+
+def _square_sum(mus: Iterable[float]) -> Fraction:
+    return sum((Fraction(mu) ** 2 for mu in mus), Fraction(0))
+
+
+def _root(square: Fraction) -> float:
+    """The square root to double precision, also where the square itself would not fit a float."""
+    shift = 2 * max(
+        0, 64 - (square.numerator // square.denominator).bit_length() // 2 + square.denominator.bit_length()
+    )
+    scaled = (square.numerator << shift) // square.denominator
+    return math.isqrt(scaled) / (1 << (shift // 2))
+
+
+def compose(mus: Iterable[float]) -> float:
+    """The mu of all releases together.
+
+    >>> compose([3.0, 4.0])
+    5.0
+    """
+    return _root(_square_sum(mus))
+
+
+def remaining(total: float, spent: Iterable[float]) -> float:
+    """The largest mu that still fits.
+
+    >>> remaining(5.0, [3.0])
+    4.0
+    """
+    return _root(max(Fraction(total) ** 2 - _square_sum(spent), Fraction(0)))
+
+
+def fits(total: float, spent: Iterable[float], asked: float) -> bool:
+    """Whether a release of `asked` keeps all of them within the total."""
+    return _square_sum([*spent, asked]) <= Fraction(total) ** 2 * (1 + _ROUNDING)
+
+
+def check_fits(dataset: str, total: float, spent: Iterable[float], asked: float) -> None:
+    """Refuse a release that does not fit, in one sentence with the total, what is spent and what was asked."""
+    spent = list(spent)
+    if not fits(total, spent, asked):
+        raise BudgetExceededError(
+            f"The budget of {dataset!r} is mu = {total:.6g} in total, {compose(spent):.6g} of it is spent, and this "
+            f"release asks for {asked:.6g} where at most {remaining(total, spent):.6g} is left."
+        )

@@ -1,0 +1,110 @@
+"""What a ledger file holds: a chain of events, each with a digest over itself and the one before."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from hazeglass.errors import InputError
+
+__all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "Budget", "Event", "append", "read_events"]
+
+APPLICATION_ID = 0x687A676C  # "hzgl": how `file` and SQLite tell a ledger from other databases
+VERSION = 1
+SCHEMA = """
+CREATE TABLE events (
+    sequence INTEGER PRIMARY KEY,
+    kind TEXT NOT NULL,
+    charge INTEGER NOT NULL,
+    at TEXT NOT NULL,
+    text TEXT NOT NULL,
+    mu REAL NOT NULL,
+    total_variation REAL NOT NULL,
+    digest TEXT NOT NULL
+)
+"""
+_TYPES = [str, int, str, str, float, float, int, str]
+_KINDS = ("budget", "charge", "draw", "confirm", "release")
+
+
+@dataclass(frozen=True)
+class Event:
+    """One line of the ledger. `digest` and `sequence` are empty until it has been appended."""
+
+    kind: str
+    charge: int
+    at: str
+    text: str = ""
+    mu: float = 0.0
+    total_variation: float = 0.0
+    sequence: int = 0
+    digest: str = ""
+
+    def chained(self, previous: Event | None) -> Event:
+        """This event as the successor of `previous`."""
+        sequence = previous.sequence + 1 if previous else 1
+        fields = [sequence, self.kind, self.charge, self.at, self.text, self.mu.hex(), self.total_variation.hex()]
+        before = previous.digest if previous else ""
+        digest = hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
+        return Event(
+            self.kind, self.charge, self.at, self.text, self.mu, self.total_variation, sequence=sequence, digest=digest
+        )
+
+
+@dataclass(frozen=True)
+class Budget:
+    """The first event: whose budget it is and how much. epsilon and delta only if it was stated so."""
+
+    dataset: str
+    mu_total: float
+    epsilon: float | None = None
+    delta: float | None = None
+
+    def event(self, at: str) -> Event:
+        text = json.dumps({"dataset": self.dataset, "epsilon": self.epsilon, "delta": self.delta})
+        return Event("budget", 0, at, text, self.mu_total)
+
+    @classmethod
+    def from_event(cls, event: Event) -> Budget:
+        return cls(mu_total=event.mu, **json.loads(event.text))
+
+
+def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> None:
+    """Add an event to the end of the chain, inside the caller's transaction."""
+    new = event.chained(previous)
+    connection.execute(
+        "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (new.sequence, new.kind, new.charge, new.at, new.text, new.mu, new.total_variation, new.digest),
+    )
+
+
+def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
+    """The whole chain, verified; a file of somebody else's or a damaged one is refused."""
+    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
+        raise InputError(f"{path} is not a hazeglass ledger. Give the file that `hazeglass ledger new` made.")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version != VERSION:
+        raise InputError(f"{path} is a ledger of version {version}; this hazeglass reads version {VERSION}.")
+    if connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'events'").fetchone() != (1,):
+        raise _damaged(path, "it has no events")
+    rows = connection.execute(
+        "SELECT kind, charge, at, text, mu, total_variation, sequence, digest FROM events ORDER BY sequence"
+    ).fetchall()
+    events: list[Event] = []
+    for row in rows:
+        event = Event(*row)
+        previous = events[-1] if events else None
+        sound = [type(value) for value in row] == _TYPES and event.kind in _KINDS
+        if not sound or event != event.chained(previous):
+            raise _damaged(path, f"event {len(events) + 1} does not follow from the one before")
+        events.append(event)
+    if not events or events[0].kind != "budget":
+        raise _damaged(path, "it does not begin with a budget")
+    return events
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(f"The ledger {path} is damaged: {why}. Restore it from a copy; nothing may be charged to it.")

@@ -1,0 +1,67 @@
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hazeglass.errors import BudgetExceededError, InputError
+from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
+from hazeglass.guarantee.ledger import Charge, check_fits, compose, fits, noise_mu, remaining
+
+mus = st.lists(st.floats(1e-150, 1e150), max_size=20)
+
+
+@given(mus)
+def test_composition_is_the_root_of_the_sum_of_squares(values):
+    # hypot scales, so that squares of 1e150 do not overflow it either
+    assert compose(values) == pytest.approx(math.hypot(*values), rel=1e-15)
+
+
+@given(mus, st.randoms())
+def test_composition_does_not_depend_on_the_order(values, random):
+    shuffled = values[:]
+    random.shuffle(shuffled)
+    assert compose(shuffled) == compose(values)
+
+
+@given(st.floats(0.01, 100), st.integers(1, 300))
+def test_a_budget_cut_into_equal_shares_can_be_spent_to_the_last_one_and_no_further(total, count):
+    share = total / math.sqrt(count)
+    assert fits(total, [share] * (count - 1), share)
+    assert not fits(total, [share] * count, total * 1e-5)
+
+
+@given(st.floats(0.01, 100), st.lists(st.floats(0.001, 10), max_size=8))
+def test_what_remains_fits_and_more_does_not(total, spent):
+    left = remaining(total, spent)
+    if left > 1e-3:
+        assert fits(total, spent, left * (1 - 1e-12))
+        assert not fits(total, spent, left * (1 + 1e-6) + 1e-6 * total)
+    else:
+        assert not fits(total, spent, 0.01 * total)
+
+
+def test_refusal_is_one_sentence_with_total_spent_and_asked():
+    with pytest.raises(BudgetExceededError) as caught:
+        check_fits("feeder 12", 1.0, [0.6], 0.9)
+    message = str(caught.value)
+    assert caught.value.exit_status == 3
+    for part in ("'feeder 12'", "mu = 1 in total", "0.6 of it is spent", "asks for 0.9", "at most 0.8 is left"):
+        assert part in message
+    assert message.count(". ") == 0
+
+
+def test_discrete_noise_is_charged_by_its_own_mu():
+    assert noise_mu(RoundedGaussian(1.0), 1, count=9) == 3.0
+    assert noise_mu(DiscreteGaussian(1.0), 1, count=9) == pytest.approx(3 * 1.04576, rel=1e-5)
+
+
+@pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
+def test_a_charge_without_meaning_is_refused(mu):
+    with pytest.raises(InputError, match="positive finite"):
+        Charge(mu)
+
+
+def test_a_total_variation_is_a_probability():
+    with pytest.raises(InputError, match="between 0 and 1"):
+        Charge(1.0, total_variation=2.0)

@@ -1,0 +1,197 @@
+import multiprocessing
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+
+import pytest
+
+from hazeglass.errors import BudgetExceededError, InputError, OutputError
+from hazeglass.guarantee.ledger import Charge, compose
+from hazeglass.publisher.ledger_file import Ledger
+
+
+@pytest.fixture
+def ledger(tmp_path):
+    return Ledger.create(tmp_path / "budget.ledger", "feeder 12", mu_total=1.0)
+
+
+def test_a_release_is_charged_drawn_and_confirmed(ledger):
+    identifier = ledger.charge(Charge(0.6, "january", total_variation=1e-30))
+    ledger.begin_drawing(identifier)
+    ledger.confirm(identifier)
+    summary = Ledger.open(ledger.path).summary()
+    assert (summary.dataset, summary.mu_total, summary.mu_spent) == ("feeder 12", 1.0, 0.6)
+    assert summary.mu_remaining == pytest.approx(0.8, rel=1e-15)
+    assert (summary.releases, summary.unfinished, summary.total_variation) == (1, 0, 1e-30)
+    (entry,) = ledger.history()
+    assert (entry.id, entry.charge.label, entry.state) == (identifier, "january", "confirmed")
+    assert entry.charged_at <= entry.settled_at
+
+
+def test_a_release_that_does_not_fit_is_refused_and_leaves_no_trace(ledger):
+    ledger.charge(Charge(0.6))
+    with pytest.raises(BudgetExceededError, match=r"mu = 1 in total, 0.6 of it is spent.*asks for 0.9"):
+        ledger.charge(Charge(0.9))
+    assert len(ledger.history()) == 1
+    ledger.charge(Charge(0.8))  # 0.36 + 0.64 = 1, to the last bit of the budget
+    with pytest.raises(BudgetExceededError):
+        ledger.charge(Charge(1e-3))
+
+
+def test_a_charge_is_given_back_only_while_nothing_was_drawn(ledger):
+    first = ledger.charge(Charge(0.9))
+    ledger.release(first)
+    assert ledger.summary().mu_spent == 0
+    second = ledger.charge(Charge(0.9))
+    ledger.begin_drawing(second)
+    with pytest.raises(InputError, match="is drawn; 'release' needs it to be charged"):
+        ledger.release(second)
+    assert ledger.summary().mu_spent == 0.9
+    assert [entry.state for entry in ledger.history()] == ["released", "drawn"]
+
+
+def test_confirming_needs_an_announced_draw_and_happens_once(ledger):
+    identifier = ledger.charge(Charge(0.1))
+    with pytest.raises(InputError, match="'confirm' needs it to be drawn"):
+        ledger.confirm(identifier)
+    ledger.begin_drawing(identifier)
+    ledger.begin_drawing(identifier)  # a second stage draws again
+    ledger.confirm(identifier)
+    with pytest.raises(InputError, match="is confirmed"):
+        ledger.confirm(identifier)
+    with pytest.raises(InputError, match="has no charge 7"):
+        ledger.begin_drawing(7)
+
+
+def test_a_budget_may_be_stated_as_epsilon_and_delta(tmp_path):
+    gdp = pytest.importorskip("hazeglass.guarantee.gdp")
+    summary = Ledger.create(tmp_path / "l", "d", epsilon=1.0, delta=1e-6).summary()
+    assert summary.mu_total == gdp.GaussianDP.from_budget(1.0, 1e-6).mu
+    assert (summary.epsilon, summary.delta) == (1.0, 1e-6)
+
+
+@pytest.mark.parametrize("budget", [{}, {"epsilon": 1.0}, {"mu_total": 1.0, "delta": 1e-6}, {"mu_total": -1.0}])
+def test_a_budget_that_is_not_one_is_refused_and_no_file_appears(tmp_path, budget):
+    with pytest.raises(InputError, match=r"budget is either|positive finite"):
+        Ledger.create(tmp_path / "l", "d", **budget)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_creating_never_replaces_a_file(ledger):
+    before = ledger.path.read_bytes()
+    with pytest.raises(OutputError, match="must not replace"):
+        Ledger.create(ledger.path, "other", mu_total=99.0)
+    assert ledger.path.read_bytes() == before
+    assert [path.name for path in ledger.path.parent.iterdir()] == [ledger.path.name]
+
+
+def test_creating_where_nothing_can_be_written_is_refused(tmp_path):
+    with pytest.raises(OutputError, match="cannot be created"):
+        Ledger.create(tmp_path / "no such folder" / "l", "d", mu_total=1.0)
+
+
+# ---- damage
+
+
+def damage(path, how):
+    if how == "foreign text":
+        path.write_text("hello, I am a diary\n" * 500)
+    elif how == "empty":
+        path.write_bytes(b"")
+    elif how == "truncated":
+        path.write_bytes(path.read_bytes()[:5000])
+    elif how == "scribbled":
+        content = bytearray(path.read_bytes())
+        content[4096:4400] = os.urandom(304)
+        path.write_bytes(content)
+    elif how == "another database":
+        path.unlink()
+        with sqlite3.connect(path) as connection:
+            connection.execute("CREATE TABLE events (a)")
+        connection.close()
+    else:
+        with sqlite3.connect(path) as connection:
+            connection.execute(how)
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "foreign text",
+        "empty",
+        "truncated",
+        "scribbled",
+        "another database",
+        "UPDATE events SET mu = 0.01 WHERE kind = 'charge'",
+        "UPDATE events SET mu = 'cheap' WHERE kind = 'charge'",
+        "UPDATE events SET mu = 9 WHERE kind = 'budget'",
+        "DELETE FROM events WHERE sequence = 2",
+        "DELETE FROM events",
+        "DROP TABLE events",
+        "PRAGMA user_version = 2",
+    ],
+)
+def test_a_damaged_or_foreign_file_is_refused_in_one_sentence(ledger, how):
+    ledger.charge(Charge(0.3))
+    ledger.charge(Charge(0.3))
+    damage(ledger.path, how)
+    for attempt in (lambda: Ledger.open(ledger.path), lambda: ledger.charge(Charge(0.1))):
+        with pytest.raises(InputError, match=r"damaged|not a hazeglass ledger|version 2") as caught:
+            attempt()
+        assert str(ledger.path) in str(caught.value)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    with pytest.raises(InputError, match="There is no ledger at"):
+        Ledger.open(tmp_path / "none")
+
+
+def test_a_ledger_that_is_locked_too_long_is_refused(ledger, monkeypatch):
+    monkeypatch.setattr("hazeglass.publisher.ledger_file._PATIENCE", 0.05)
+    other = sqlite3.connect(ledger.path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(OutputError, match="cannot be used now: database is locked"):
+        ledger.charge(Charge(0.1))
+    other.execute("ROLLBACK")
+    other.close()
+    ledger.charge(Charge(0.1))
+
+
+# ---- several at once
+
+
+def _spend_all(path, mu, results):
+    ledger, taken = Ledger.open(path), 0
+    try:
+        while True:
+            ledger.charge(Charge(mu))
+            taken += 1
+    except BudgetExceededError:
+        results.put(taken)
+
+
+def test_publishers_at_once_never_spend_more_than_the_total(ledger):
+    context = multiprocessing.get_context("fork")
+    results = context.Queue()
+    workers = [context.Process(target=_spend_all, args=(ledger.path, 0.1, results)) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert sum(results.get() for _ in workers) == 100 == len(ledger.history())
+    assert compose([0.1] * 100) == pytest.approx(ledger.summary().mu_spent, rel=1e-15)
+
+
+def test_a_ledger_opens_without_numpy():
+    code = "import sys, hazeglass.publisher.ledger_file; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code]).returncode == 0
+
+
+def test_a_copied_ledger_is_whole(ledger, tmp_path):
+    ledger.charge(Charge(0.5, "naïve – 雪"))
+    copy = shutil.copy(ledger.path, tmp_path / "copy")
+    assert Ledger.open(copy).history() == ledger.history()
