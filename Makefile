@@ -24,7 +24,7 @@ lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
 	@$(BIN)/ruff check --quiet .
 	@$(BIN)/ruff format --quiet --check .
 	@$(BIN)/mypy --no-error-summary
-	@$(BIN)/lint-imports --no-logo 2>&1 | tail -n 25
+	@$(BIN)/lint-imports > .venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 
 test: lint  ## lint, then every test of the gate
 	@$(BIN)/python -m pytest -q

@@ -130,6 +130,8 @@ def test_a_column_hidden_by_the_noise_is_named(make_plan, tmp_path):
     assert graph.fit["hidden_columns"] == ["a", "b", "c"]
     assert any("hides 3 columns (a, b, c)" in note for note in graph.fit["notes"])
     assert np.isfinite(graph.precision).all()
+    assert graph.fit["smallest_eigenvalue"] < 0 or graph.fit["effective_rows"] < 300
+    graph.save(tmp_path / "g")
 
 
 def test_the_correlation_scale_has_unit_variances():

@@ -159,12 +159,12 @@ def test_a_parquet_part_of_another_shape_is_refused(release):
 
 def test_asking_for_the_other_form_says_which_call_to_use(release):
     wrong = release.table if release.form == "moments" else release.moments
-    with pytest.raises(BundleError, match="hg.recover"):
+    with pytest.raises(BundleError, match=r"hg\.recover"):
         wrong()
 
 
 def test_what_is_no_release_is_refused(tmp_path):
     with pytest.raises(BundleError, match="is not a folder"):
         hg.load(tmp_path / "nothing")
-    with pytest.raises(BundleError, match="must hold release.json"):
+    with pytest.raises(BundleError, match="must hold release"):
         hg.load(tmp_path)

@@ -16,9 +16,13 @@ def test_a_folder_appears_when_the_block_ends(tmp_path):
 
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt, SystemExit])
 def test_nothing_is_left_when_the_block_fails(tmp_path, error):
-    with pytest.raises(error), new_folder(tmp_path / "out") as folder:
-        (folder / "x").write_text("1")
-        raise error
+    def fail():
+        with new_folder(tmp_path / "out") as folder:
+            (folder / "x").write_text("1")
+            raise error
+
+    with pytest.raises(error):
+        fail()
     assert list(tmp_path.iterdir()) == []
 
 

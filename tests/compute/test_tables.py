@@ -94,8 +94,8 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
     (tmp_path / "x.xlsx").write_bytes(b"123")
     with pytest.raises(DataError, match="must end in"):
         open_table(tmp_path / "x.xlsx")
+    (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="holds no"):
-        (tmp_path / "empty").mkdir()
         open_table(tmp_path / "empty")
 
 

@@ -4,12 +4,15 @@ import re
 import subprocess
 import sys
 
+# "│ hazeglass, moments │ 1.00 │ 19 │ 19 │ 0 │ 6 │ 0.92 │"
+ROW = re.compile(r"│ (hazeglass, \w+|scikit-learn, table)\s*" + 6 * r"│\s*([\d.]+) ")
+
 
 def test_the_demo_runs_and_is_honest(tmp_path):
     command = [sys.executable, "-m", "hazeglass.cli", "demo", "--out", "demo"]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, env={"COLUMNS": "120"})
     assert done.returncode == 0, done.stderr
-    rows = {m[0].strip(): m[1:] for m in re.findall(r"│ (hazeglass, \w+|scikit-learn, table)\s*│\s*([\d.]+) │\s*(\d+) │\s*(\d+) │\s*(\d+) │\s*(\d+) │\s*([\d.]+)", done.stdout)}  # fmt: skip
+    rows = {label.strip(): values for label, *values in ROW.findall(done.stdout)}
     moments, table = rows["hazeglass, moments"], rows["hazeglass, table"]
     assert moments[0] == "1.00"
     found, right = int(moments[1]), int(moments[2])

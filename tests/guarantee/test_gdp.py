@@ -2,6 +2,7 @@
 
 import math
 from decimal import Decimal, getcontext
+from itertools import pairwise
 from statistics import NormalDist
 
 import numpy as np
@@ -60,7 +61,7 @@ def test_nothing_overflows_at_epsilon_700():
 
 def test_delta_decreases_with_epsilon_and_grows_with_mu():
     deltas = [GaussianDP(0.7).delta(e) for e in np.linspace(0, 5, 50)]
-    assert all(a > b for a, b in zip(deltas, deltas[1:], strict=False))
+    assert all(a > b for a, b in pairwise(deltas))
     assert GaussianDP(0.7).delta(1.0) < GaussianDP(0.8).delta(1.0)
 
 

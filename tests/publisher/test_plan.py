@@ -1,10 +1,10 @@
 """Plans are complete or refused with a sentence that says what to do."""
 
 import pytest
+from tests.conftest import plan_document
 
 from hazeglass.errors import BoundsMissingError, PlanError
 from hazeglass.publisher.plan import Plan
-from tests.conftest import plan_document
 
 
 def changed(path, value):

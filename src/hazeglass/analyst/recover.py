@@ -116,7 +116,7 @@ def _fit_record(release: Release, corrected: Corrected, choice: Choice, gentle: 
         "alpha": choice.alpha,
         "alpha_chosen_by": choice.method,
         "path": [
-            {"alpha": alpha, "score": score, "edges": count}
+            {"alpha": alpha, "score": score if np.isfinite(score) else None, "edges": count}
             for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
         ],
         "alpha_for_inference": gentle,

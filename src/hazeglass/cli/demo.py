@@ -160,9 +160,11 @@ def _judge_sklearn(release: Release, feeder: FeederData) -> Result:
 
 def _show(results: list[Result], graph: Graph, feeder: FeederData, console: Console) -> None:
     assert feeder.truth is not None
-    table = Table(title=f"{len(feeder.truth)} true edges among {len(feeder.columns)} buses", title_justify="left")
-    for heading in ("from", "true epsilon", "edges found", "right", "wrong", "missed", "AUC"):
-        table.add_column(heading, justify="left" if heading == "from" else "right")
+    table = Table(
+        title=f"Edges, of {len(feeder.truth)} true ones among {len(feeder.columns)} buses", title_justify="left"
+    )
+    for heading in ("from", "true epsilon", "found", "right", "wrong", "missed", "AUC"):
+        table.add_column(heading, justify="left" if heading == "from" else "right", no_wrap=True)
     for r in results:
         table.add_row(r.label, f"{r.epsilon:.2f}", *map(str, (r.found, r.right, r.wrong, r.missed)), f"{r.auc:.2f}")
     console.print(table)

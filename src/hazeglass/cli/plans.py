@@ -50,18 +50,18 @@ def show_preview(look: Preview, console: Console) -> None:
     for sentence in look.promise.promise:
         console.print(sentence, highlight=False)
     table = Table(title=f"Expected quality for {look.rows:,} rows, {look.columns} columns", title_justify="left")
-    for heading in ("form", "sampling error", "privacy noise", "ratio", "smallest edge seen"):
+    for heading in ("form", "sampling error", "privacy noise", "ratio", "smallest edge"):
         table.add_column(heading, justify="left" if heading == "form" else "right")
     for form in look.forms:
-        mark = " (this plan)" if form.form == look.form else ""
+        mark = " *" if form.form == look.form else ""
         seen = f"{form.detectable:.2g}" if form.detectable < 1 else "none"
         table.add_row(
             form.form + mark, f"{form.sampling_error:.2g}", f"{form.privacy_error:.2g}", f"{form.ratio:.2g}", seen
         )
     console.print(table)
     console.print(
-        "Errors are of a correlation between unrelated columns; the smallest edge is the partial correlation found "
-        "with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters it is supposed to be "
+        "* this plan. Errors are of a correlation between unrelated columns; the smallest edge is the partial "
+        "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters it is supposed to be "
         f"{look.supposed_spread:.2g} of half the bounds.",
         highlight=False,
     )

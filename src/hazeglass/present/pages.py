@@ -19,8 +19,13 @@ def render(template: str, **values: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["number"] = _number
+    environment.filters["probability"] = _probability
     environment.filters["percent"] = _percent
     return environment.get_template(template).render(**values)
+
+
+def _probability(value: float) -> str:
+    return "< 1e-16" if value < 1e-16 else _number(value, 2)
 
 
 def _number(value: float, digits: int = 4) -> str:
