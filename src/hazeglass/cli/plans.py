@@ -61,8 +61,8 @@ def show_preview(look: Preview, console: Console) -> None:
     console.print(table)
     console.print(
         "* this plan. Errors are of a correlation between unrelated columns; the smallest edge is the partial "
-        "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters it is supposed to be "
-        f"{look.supposed_spread:.2g} of half the bounds.",
+        "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters, "
+        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds.",
         highlight=False,
     )
     if look.rows_for_equal_noise is not None:
