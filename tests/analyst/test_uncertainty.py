@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from hazeglass.analyst.clipping import unclip
+from hazeglass.analyst.clipping import widened_error
 from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.guarantee.widening import widen
 
 
 def chain_covariance(p, rho=0.6):
@@ -67,7 +68,7 @@ def test_unclipping_recovers_the_covariance_of_gaussian_rows():
     x = np.random.default_rng(1).multivariate_normal(np.zeros(p), sigma, size=n)
     clipped = clip(x, math.sqrt(p))
     moments = clipped.T @ clipped / n
-    answer = unclip(moments, math.sqrt(p), n, 0.0)
+    answer = widen(moments, math.sqrt(p))
     before = np.abs(np.linalg.inv(moments) - np.linalg.inv(sigma)).max()
     after = np.abs(np.linalg.inv(answer.covariance) - np.linalg.inv(sigma)).max()
     assert answer.share_clipped == pytest.approx(np.mean(np.linalg.norm(x, axis=1) > math.sqrt(p)), abs=0.02)
@@ -83,11 +84,11 @@ def test_errors_are_carried_through_the_widening():
     draws, stated = [], None
     for _ in range(600):
         x = clip(rng.standard_normal((n, p)) @ root.T, radius)
-        answer = unclip(x.T @ x / n + symmetric_noise(rng, p, sd), radius, n, sd)
+        answer = widen(x.T @ x / n + symmetric_noise(rng, p, sd), radius)
         draws.append(answer.covariance)
     draws = np.array(draws)
     reference = clip(rng.standard_normal((400_000, p)) @ root.T, radius)
-    stated = unclip(reference.T @ reference / 400_000, radius, n, sd).error
+    stated = widened_error(widen(reference.T @ reference / 400_000, radius), n, sd)
     assert_sds_agree(stated.entry_sd(), draws, 0.15)
     assert_sds_agree(stated.partial_correlation_sd(np.linalg.inv(sigma)), np.array([partial(s) for s in draws]), 0.15)
 
@@ -96,12 +97,12 @@ def test_rows_clipped_beyond_telling_are_given_up():
     p, radius = 6, 1.0
     x = np.random.default_rng(3).standard_normal((5000, p)) * 30
     clipped = clip(x, radius)
-    assert unclip(clipped.T @ clipped / 5000 * 1.0001, radius, 5000, 0.0) is None
+    assert widen(clipped.T @ clipped / 5000 * 1.0001, radius) is None
 
 
 def test_no_clipping_leaves_the_covariance_alone():
     sigma = chain_covariance(5) * 0.01
-    answer = unclip(sigma, 5.0, 100, 0.001)
+    answer = widen(sigma, 5.0)
     assert answer.covariance == pytest.approx(sigma)
     plain = ErrorModel.of_gaussian_rows(sigma, 100).plus_isotropic(0.001)
-    assert answer.error.entry_sd() == pytest.approx(plain.entry_sd(), rel=0.05)
+    assert widened_error(answer, 100, 0.001).entry_sd() == pytest.approx(plain.entry_sd(), rel=0.05)

@@ -5,6 +5,7 @@ import json
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle.moments import MOMENT_COLUMNS
 
 
 @pytest.mark.parametrize("form", ["table", "moments"])
@@ -17,7 +18,7 @@ def test_both_catalogues_name_every_part_with_its_hash(make_plan, table, tmp_pat
     objects = [d for d in croissant["distribution"] if d["@type"] == "cr:FileObject"]
     assert {d["contentUrl"]: d["sha256"] for d in objects} == parts
     fields = [field["name"] for field in package["resources"][0]["schema"]["fields"]]
-    assert fields == (["a", "b", "c"] if form == "table" else ["stage", "left", "right", "value", "noise_sd"])
+    assert fields == (["a", "b", "c"] if form == "table" else MOMENT_COLUMNS)
     assert [field["name"] for field in croissant["recordSet"][0]["field"]] == fields
 
 

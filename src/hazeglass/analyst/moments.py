@@ -7,10 +7,12 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.clipping import unclip
+from hazeglass.analyst.clipping import widened_error
 from hazeglass.analyst.uncertainty import ErrorModel
 from hazeglass.bundle.manifest import Stage
-from hazeglass.bundle.reader import Release, ReleasedMoments
+from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.bundle.reader import Release
+from hazeglass.guarantee.widening import widen
 
 __all__ = ["NoisyCovariance", "covariance_of"]
 
@@ -57,24 +59,24 @@ def _from_table(release: Release) -> NoisyCovariance:
 
 
 def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> NoisyCovariance:
-    """Second moments minus the product of means; the noise of a mean, squared, is taken back from the diagonal."""
+    """The covariance of one stage's columns; second moments of clipped rows are widened again."""
     n, names = release.n, release.manifest.names
-    noise_sd = float(moments.second_noise_sd[~np.eye(len(names), dtype=bool)].mean()) if len(names) > 1 else 0.0
-    product = np.outer(moments.mean, moments.mean) - np.diag(moments.mean_noise_sd**2)
-    covariance = (moments.second - product) * n / (n - 1)
-    if stage.clipped:
-        widened = unclip(covariance, stage.radius, n, noise_sd)
-        if widened is not None:
-            note = (
-                f"Rows were clipped to length {stage.radius:.3g}, which about {100 * widened.share_clipped:.2g} % of "
-                "them exceed; their second moments were widened again under a Gaussian model."
-            )
-            return NoisyCovariance(names, n, widened.covariance, widened.error, (note,))
-    error = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd)
-    notes: tuple[str, ...] = ()
-    if stage.clipped:
-        notes = (
-            f"Rows were clipped to length {stage.radius:.3g}, too tightly to widen their second moments again; the "
-            "covariance is that of the clipped rows.",
-        )
-    return NoisyCovariance(names, n, covariance, error, notes)
+    linear = moments.linear_part()
+    covariance = linear.covariance(n)
+    noise_sd = float(linear.second_noise_sd[0, -1]) if len(names) > 1 else 0.0
+    plain = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd)
+    if not stage.clipped:
+        return NoisyCovariance(names, n, covariance, plain)
+    clipped = f"Rows were clipped to length {stage.radius:.3g}"
+    if stage.features != "linear":
+        note = f"{clipped} together with their squares and cubes; the covariance is that of the clipped rows."
+        return NoisyCovariance(names, n, covariance, plain, (note,))
+    widening = widen(covariance, stage.radius)
+    if widening is None:
+        note = f"{clipped}, too tightly to widen their second moments again; the covariance is that of clipped rows."
+        return NoisyCovariance(names, n, covariance, plain, (note,))
+    note = (
+        f"{clipped}, which about {100 * widening.share_clipped:.2g} % of them exceed; their second moments were "
+        "widened again under a Gaussian model."
+    )
+    return NoisyCovariance(names, n, widening.covariance, widened_error(widening, n, noise_sd), (note,))

@@ -12,7 +12,9 @@ __all__ = ["croissant", "datapackage"]
 _MOMENT_FIELDS = {
     "stage": ("integer", "sc:Integer", "Stage number, from 1."),
     "left": ("string", "sc:Text", "A column."),
+    "left_power": ("integer", "sc:Integer", "Which function of it: 1 itself, 2 and 3 its Hermite square and cube."),
     "right": ("string", "sc:Text", "A second column; missing for the mean of the first."),
+    "right_power": ("integer", "sc:Integer", "Which function of the second column."),
     "value": (
         "number",
         "sc:Float",

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.features import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
 
@@ -22,7 +23,9 @@ __all__ = [
     "Form",
     "Manifest",
     "Part",
+    "RadiusSearch",
     "Stage",
+    "SyntheticNote",
     "Transform",
 ]
 
@@ -98,9 +101,9 @@ class Column:
 class Stage:
     """One set of noisy moments and everything public about how it was made.
 
-    Rows are x = (u - centre) / scale, u being the cell on [-1, 1] by the public bounds; rows are clipped to the l2
-    ball of `radius`; the sums of x and x x^T get noise of standard deviation tau / mean_weight and tau
-    (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2.
+    Rows are x = (u - centre) / scale, u being the cell on [-1, 1] by the public bounds (`features` says which functions
+    of them); rows are clipped to the l2 ball of `radius`; the sums of x and x x^T get noise of
+    standard deviation tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2.
     """
 
     mu: float
@@ -112,6 +115,28 @@ class Stage:
     family: str
     centre: tuple[float, ...]
     scale: tuple[float, ...]
+    features: FeatureKind = "linear"
+
+
+@dataclass(frozen=True)
+class RadiusSearch:
+    """A clip radius bought from the data: noisy answers to 'how many rows are at most this long?'."""
+
+    mu: float
+    quantile: float
+    noise_scale: float
+    answers: tuple[tuple[float, int], ...]
+    radius: float
+    total_variation: float
+
+
+@dataclass(frozen=True)
+class SyntheticNote:
+    """What stands between the released moments and the synthetic rows."""
+
+    widened: bool
+    repaired_by: float
+    integers_rounded: bool
 
 
 @dataclass(frozen=True)
@@ -141,6 +166,8 @@ class Manifest:
     created: str
     clip_radius: float | None = None
     stages: tuple[Stage, ...] = ()
+    radius_search: RadiusSearch | None = None
+    synthetic: SyntheticNote | None = None
     files: tuple[Part, ...] = ()
     epsilon_delta_curve: tuple[tuple[float, float], ...] = ()
     attack_odds: tuple[tuple[float, float], ...] = ()
@@ -174,6 +201,8 @@ class Manifest:
             "simulation": self.simulation,
             "clip_radius": self.clip_radius,
             "stages": [{**asdict(s), "centre": list(s.centre), "scale": list(s.scale)} for s in self.stages],
+            "radius_search": _search_json(self.radius_search),
+            "synthetic": None if self.synthetic is None else asdict(self.synthetic),
             "created": self.created,
             "versions": dict(self.versions),
             "files": [asdict(part) for part in self.files],
@@ -197,6 +226,8 @@ class Manifest:
             created=document["created"],
             clip_radius=document["clip_radius"],
             stages=tuple(_stage_from_json(entry) for entry in document["stages"]),
+            radius_search=_search_from_json(document["radius_search"]),
+            synthetic=None if document["synthetic"] is None else SyntheticNote(**document["synthetic"]),
             files=tuple(Part(**entry) for entry in document["files"]),
             epsilon_delta_curve=tuple((p["epsilon"], p["delta"]) for p in document["epsilon_delta_curve"]),
             attack_odds=tuple((p["false_positive_rate"], p["true_positive_rate"]) for p in document["attack_odds"]),
@@ -217,3 +248,15 @@ def _column_from_json(entry: Mapping[str, Any]) -> Column:
 
 def _stage_from_json(entry: Mapping[str, Any]) -> Stage:
     return Stage(**{**entry, "centre": tuple(entry["centre"]), "scale": tuple(entry["scale"])})
+
+
+def _search_json(search: RadiusSearch | None) -> dict[str, Any] | None:
+    if search is None:
+        return None
+    return {**asdict(search), "answers": [{"radius": r, "rows": k} for r, k in search.answers]}
+
+
+def _search_from_json(entry: Mapping[str, Any] | None) -> RadiusSearch | None:
+    if entry is None:
+        return None
+    return RadiusSearch(**{**entry, "answers": tuple((a["radius"], a["rows"]) for a in entry["answers"])})

@@ -9,10 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-import numpy.typing as npt
-
+from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION, Column, Manifest
+from hazeglass.bundle.moments import MOMENT_COLUMNS, ReleasedMoments, moment_rows, moments_from_arrow
 from hazeglass.bundle.writer import sha256_of
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.gdp import GaussianDP
@@ -20,23 +19,11 @@ from hazeglass.guarantee.gdp import GaussianDP
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Release", "ReleasedMoments", "load"]
+__all__ = ["Release", "load"]
 
 _LARGEST_JSON = 64 << 20
 _DEEPEST_JSON = 32
 _SUM_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
-
-FloatArray = npt.NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class ReleasedMoments:
-    """Noisy mean and second moments of one stage's rows, with the standard deviation of each entry's noise."""
-
-    mean: FloatArray
-    second: FloatArray
-    mean_noise_sd: FloatArray
-    second_noise_sd: FloatArray
 
 
 @dataclass(frozen=True)
@@ -79,7 +66,10 @@ class Release:
         if self.form == "table":
             raise BundleError("a table release holds rows, not moments. Use release.table(), or hg.recover(release).")
         table = self._part("moments.parquet")
-        return tuple(_stage_moments(table, k + 1, self.manifest.names) for k in range(len(self.manifest.stages)))
+        names = self.manifest.names
+        return tuple(
+            moments_from_arrow(table, k + 1, names, stage.features) for k, stage in enumerate(self.manifest.stages)
+        )
 
     def _parts(self, prefix: str) -> list[str]:
         return sorted(part.path for part in self.manifest.files if part.path.startswith(prefix))
@@ -215,45 +205,33 @@ def _check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
 
 
 def _check_parts(release: Release) -> None:
-    """Names, number of columns and rows of the Parquet parts, from their footers."""
+    """Columns and rows of the Parquet parts, from their footers."""
+    manifest = release.manifest
+    expected: dict[str, tuple[list[str], int]] = {}
+    if release.form != "moments":
+        expected["data/"] = (list(manifest.names), release.n)
+    if release.form != "table":
+        rows = sum(moment_rows(len(manifest.names) * DEGREES[stage.features]) for stage in manifest.stages)
+        expected["moments.parquet"] = (MOMENT_COLUMNS, rows)
+    for prefix, (columns, rows) in expected.items():
+        parts = release._parts(prefix)
+        if not parts:
+            raise BundleError(
+                f"a {release.form} release must hold {prefix}, and this one does not. Ask for a new copy."
+            )
+        found = sum(_footer_rows(release.path / name, name, columns) for name in parts)
+        if found != rows:
+            raise BundleError(f"{prefix} holds {found} rows where release.json describes {rows}. Ask for a new copy.")
+
+
+def _footer_rows(path: Path, name: str, columns: list[str]) -> int:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    names = list(release.manifest.names)
-    rows = 0
-    wanted = release._parts("data/") if release.form != "moments" else ["moments.parquet"]
-    if not wanted or any(name not in {part.path for part in release.manifest.files} for name in wanted):
-        raise BundleError(f"a {release.form} release must hold its data, and this one does not. Ask for a new copy.")
-    for name in wanted:
-        try:
-            file = pq.ParquetFile(release.path / name)
-        except (pa.ArrowException, OSError):
-            raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
-        columns = names if release.form != "moments" else ["stage", "left", "right", "value", "noise_sd"]
-        if file.schema_arrow.names != columns:
-            raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-        rows += file.metadata.num_rows
-    p, stages = len(names), len(release.manifest.stages)
-    expected = release.n if release.form != "moments" else stages * (p + p * (p + 1) // 2)
-    if rows != expected:
-        raise BundleError(f"the parts hold {rows} rows where release.json describes {expected}. Ask for a new copy.")
-
-
-def _stage_moments(table: pa.Table, stage: int, names: tuple[str, ...]) -> ReleasedMoments:
-    index = {name: k for k, name in enumerate(names)}
-    p = len(names)
-    mean, mean_sd = np.full(p, np.nan), np.full(p, np.nan)
-    second, second_sd = np.full((p, p), np.nan), np.full((p, p), np.nan)
-    chosen = [row for row in table.to_pylist() if row["stage"] == stage]
-    for row in chosen:
-        left, right = index.get(row["left"]), row["right"]
-        if left is None or (right is not None and right not in index):
-            raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
-        if right is None:
-            mean[left], mean_sd[left] = row["value"], row["noise_sd"]
-        else:
-            second[left, index[right]] = second[index[right], left] = row["value"]
-            second_sd[left, index[right]] = second_sd[index[right], left] = row["noise_sd"]
-    if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd)):
-        raise BundleError("moments.parquet lacks an entry or holds a value that is not a number. Ask for a new copy.")
-    return ReleasedMoments(mean, second, mean_sd, second_sd)
+    try:
+        file = pq.ParquetFile(path)
+    except (pa.ArrowException, OSError):
+        raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
+    if file.schema_arrow.names != columns:
+        raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
+    return int(file.metadata.num_rows)

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Stage
+from hazeglass.bundle.features import DEGREES, FeatureKind, expand, features_of
+from hazeglass.bundle.manifest import RadiusSearch, Stage
+from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError
 from hazeglass.guarantee.gdp import GaussianDP
@@ -21,6 +23,7 @@ from hazeglass.guarantee.sensitivity import Unit, mean_weight, moments_distance
 from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
 
@@ -51,45 +54,72 @@ class NoisyMoments:
         """Noisy variances; a column that the noise drowned is given the noise's own size."""
         return np.maximum(np.diag(self.second) - self.mean**2, self.diagonal_noise_sd)
 
+    def released(self, names: tuple[str, ...]) -> ReleasedMoments:
+        """The same with names, as it goes into the bundle."""
+        p = self.mean.size
+        noise = np.full((p, p), self.second_noise_sd)
+        np.fill_diagonal(noise, self.diagonal_noise_sd)
+        features = features_of(names, self.stage.features)
+        return ReleasedMoments(features, self.mean, self.second, np.full(p, self.mean_noise_sd), noise)
 
-def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> list[NoisyMoments]:
-    """One stage, or two when the plan is adaptive."""
-    if not plan.adaptive:
-        return [_run_stage(rows, first_stage(plan, rows.n, plan.guarantee), engine, bits)]
-    first = _run_stage(rows, first_stage(plan, rows.n, plan.guarantee.share(FIRST_STAGE_SHARE)), engine, bits)
-    return [first, _run_stage(rows, second_stage(plan, rows.n, first), engine, bits)]
+
+def publish_moments(
+    rows: Rows, plan: Plan, engine: Engine, bits: BitSource
+) -> tuple[list[NoisyMoments], RadiusSearch | None]:
+    """One stage, or two when the plan is adaptive; before them the search for a radius when the plan asks for one."""
+    if plan.adaptive:
+        first = _run_stage(rows, first_stage(plan, rows.n, plan.guarantee.share(FIRST_STAGE_SHARE)), engine, bits)
+        return [first, _run_stage(rows, second_stage(plan, rows.n, first), engine, bits)], None
+    search, guarantee, radius = None, plan.guarantee, None
+    if plan.clip_radius == "private":
+        search = private_radius(rows, plan.unit, plan.guarantee.share(RADIUS_SHARE), engine, bits)
+        guarantee, radius = plan.guarantee.share(1 - RADIUS_SHARE), search.radius
+    return [_run_stage(rows, first_stage(plan, rows.n, guarantee, radius), engine, bits)], search
 
 
-def first_stage(plan: Plan, n: int, guarantee: GaussianDP) -> Stage:
-    """Rows about the public centre, in the box or in the ball the plan names (sqrt(p/3) unless it does)."""
+def first_stage(plan: Plan, n: int, guarantee: GaussianDP, radius: float | None = None) -> Stage:
+    """Rows about the public centre, in the box, or in the ball of the plan's radius (sqrt(p/3) unless it names one)."""
     p = len(plan.columns)
     clipped = plan.unit.name in ("record", "person")
-    radius = math.sqrt(p)
-    if clipped:
-        radius = math.sqrt(p / 3) if plan.clip_radius is None else float(plan.clip_radius)
+    if not clipped:
+        radius = math.sqrt(p)
+    elif radius is None:
+        named = plan.clip_radius if isinstance(plan.clip_radius, float) else None
+        radius = math.sqrt(p / 3) if named is None else named
     return _stage(plan.unit, n, guarantee, radius, clipped, np.zeros(p), np.ones(p))
 
 
-def second_stage(plan: Plan, n: int, first: NoisyMoments) -> Stage:
-    """Rows standardised by the first stage's released means and variances, in the ball of radius sqrt(p)."""
+def second_stage(plan: Plan, n: int, first: NoisyMoments | None) -> Stage:
+    """Rows standardised by the first stage's released means and variances (None: not known yet).
+
+    They are clipped to the root mean square length of what is summed: sqrt(p) for p standardised columns, sqrt(3p) for
+    their Hermite functions.
+    """
     p = len(plan.columns)
+    features: FeatureKind = "hermite" if plan.dependence == "curved" else "linear"
+    centre = np.zeros(p) if first is None else first.mean
+    scale = np.ones(p) if first is None else np.sqrt(first.variance)
     guarantee = plan.guarantee.share(1 - FIRST_STAGE_SHARE)
-    return _stage(plan.unit, n, guarantee, math.sqrt(p), True, first.mean, np.sqrt(first.variance))
+    return _stage(plan.unit, n, guarantee, math.sqrt(p * DEGREES[features]), True, centre, scale, features)
 
 
 def design_stages(plan: Plan, n: int) -> list[Stage]:
-    """The stages as far as they are known before the data: the second one's centre and scale are still to come."""
-    if not plan.adaptive:
-        return [first_stage(plan, n, plan.guarantee)]
-    p = len(plan.columns)
-    second = _stage(
-        plan.unit, n, plan.guarantee.share(1 - FIRST_STAGE_SHARE), math.sqrt(p), True, np.zeros(p), np.ones(p)
-    )
-    return [first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE)), second]
+    """The stages as far as they are known before the data."""
+    if plan.adaptive:
+        return [first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE)), second_stage(plan, n, None)]
+    share = 1 - RADIUS_SHARE if plan.clip_radius == "private" else 1.0
+    return [first_stage(plan, n, plan.guarantee.share(share))]
 
 
 def _stage(
-    unit: Unit, n: int, guarantee: GaussianDP, radius: float, clipped: bool, centre: FloatArray, scale: FloatArray
+    unit: Unit,
+    n: int,
+    guarantee: GaussianDP,
+    radius: float,
+    clipped: bool,
+    centre: FloatArray,
+    scale: FloatArray,
+    features: FeatureKind = "linear",
 ) -> Stage:
     weight = mean_weight(radius, n, guarantee.mu)
     distance = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight)
@@ -103,6 +133,7 @@ def _stage(
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
+        features=features,
     )
 
 
@@ -118,7 +149,8 @@ def _steps(n: int, largest: float, tau: float) -> int:
 
 
 def _run_stage(rows: Rows, stage: Stage, engine: Engine, bits: BitSource) -> NoisyMoments:
-    first, second = _sum_up(engine.map(_block_sums(rows, stage), rows.blocks()), len(stage.centre))
+    features = len(stage.centre) * DEGREES[stage.features]
+    first, second = _sum_up(engine.map(_block_sums(rows, stage), rows.blocks()), features)
     rows.check_no_empty_column()
     return _add_noise(first, second, stage, rows.n, bits)
 
@@ -129,7 +161,7 @@ def _block_sums(rows: Rows, stage: Stage) -> Callable[..., tuple[IntArray, IntAr
 
     def sums(batch: object) -> tuple[IntArray, IntArray]:
         x = (rows.unit_box(batch) - centre) / scale
-        z = clip_to_lattice(x, steps=stage.steps, radius=radius)
+        z = clip_to_lattice(expand(x, stage.features), steps=stage.steps, radius=radius)
         # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
         # and the same bits come out whatever the order of summation.
         return z.sum(axis=0).astype(np.int64), (z.T @ z).astype(np.int64)

@@ -76,7 +76,7 @@ class Plan:
             delta=delta,
             columns=columns,
             adaptive=_adaptive(release),
-            clip_radius=release.get("clip_radius"),
+            clip_radius=_clip_radius(release),
             dependence=release.get("dependence", "linear"),
             id_column=release.get("id_column"),
             round_integers=release.get("round_integers", False),
@@ -109,13 +109,17 @@ class Plan:
             raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
         elif self.clip_radius == "private":
             raise PlanError('clip_radius = "private" needs form = "moments" or "synthetic"; give a number for a table.')
-        if self.clip_radius is not None and self.clip_radius != "private" and self.clip_radius > math.sqrt(p):
+        if isinstance(self.clip_radius, float) and self.clip_radius > math.sqrt(p):
             raise PlanError(
                 f"clip_radius must be at most sqrt(number of columns) = {math.sqrt(p):.4g}, the radius of the box all "
                 f"values lie in, got {self.clip_radius:g}. Lower it, or leave it out."
             )
         if self.dependence == "curved" and (self.form != "moments" or not self.adaptive):
-            raise PlanError('dependence = "curved" needs form = "moments" with adaptive stages (record or person).')
+            raise PlanError(
+                'dependence = "curved" needs form = "moments", protects = "record" or "person", and adaptive stages.'
+            )
+        if self.round_integers and self.form != "synthetic":
+            raise PlanError('round_integers needs form = "synthetic". Remove it.')
         for column in self.columns:
             if column.noise == "discrete" and (self.form != "table" or self.clip_radius is not None):
                 raise PlanError(
@@ -169,6 +173,11 @@ def _adaptive(release: Mapping[str, Any]) -> bool:
     if asked is not None:
         return bool(asked)
     return possible and "clip_radius" not in release
+
+
+def _clip_radius(release: Mapping[str, Any]) -> float | Literal["private"] | None:
+    given = release.get("clip_radius")
+    return given if given is None or given == "private" else float(given)
 
 
 def _column(entry: Mapping[str, Any]) -> Column:

@@ -23,11 +23,15 @@ PLAN_SCHEMA: dict[str, Any] = {
             "required": ["title", "form"],
             "properties": {
                 "title": {"type": "string", "minLength": 1, "maxLength": 500},
-                "form": {"enum": ["table", "moments"]},
-                "protects": {"enum": ["entry", "readings", "record", "column"]},
+                "form": {"enum": ["table", "moments", "synthetic"]},
+                "protects": {"enum": ["entry", "readings", "record", "person", "column"]},
                 "readings": {"type": "integer", "minimum": 1, "maximum": 10**9},
+                "id_column": {"type": "string", "minLength": 1, "maxLength": 1000},
+                "max_rows": {"type": "integer", "minimum": 1, "maximum": 10**9},
+                "dependence": {"enum": ["linear", "curved"]},
                 "adaptive": {"type": "boolean"},
-                "clip_radius": {"type": "number", "exclusiveMinimum": 0},
+                "clip_radius": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
+                "round_integers": {"type": "boolean"},
             },
         },
         "budget": {
@@ -95,6 +99,8 @@ def _sentence(error: Any, document: Mapping[str, Any]) -> str:
             return f"{where} does not know {unknown!r}. Known are: {', '.join(known)}."
         case "enum":
             return f"{where} must be one of {', '.join(map(repr, error.validator_value))}, got {error.instance!r}."
+        case "anyOf":
+            return f'{where} must be a number above 0, or "private", got {_short(error.instance)}.'
         case "type":
             return f"{where} must be of type {error.validator_value}, got {_short(error.instance)}."
         case validator if validator in _WORDS:

@@ -9,20 +9,24 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hazeglass._version import __version__
 from hazeglass.bundle.catalogue import croissant, datapackage
-from hazeglass.bundle.manifest import Column, Manifest, Stage
+from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote
+from hazeglass.bundle.moments import moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import BundleWriter, new_folder
-from hazeglass.compute.engines import get_engine
+from hazeglass.compute.engines import Engine, get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
-from hazeglass.publisher.moments import NoisyMoments, publish_moments
+from hazeglass.publisher.moments import publish_moments
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.synthetic import SyntheticRows, synthetic_rows
 from hazeglass.publisher.table import TableMechanism
 
 if TYPE_CHECKING:
@@ -70,10 +74,7 @@ def publish(
         if plan.form == "table":
             manifest = _publish_table(rows, plan, writer, workers, bits)
         else:
-            stages = publish_moments(rows, plan, workers, bits)
-            writer.parquet("moments.parquet", iter([_moments_batch(stages, plan)]), _moments_schema())
-            slack = sum(stage.total_variation for stage in stages)
-            manifest = _manifest(plan, rows.n, bits, slack, stages=tuple(stage.stage for stage in stages))
+            manifest = _publish_moments(rows, plan, writer, workers, bits)
         _finish(writer, manifest)
     return load(out)
 
@@ -102,6 +103,8 @@ def _manifest(
     *,
     columns: tuple[Column, ...] | None = None,
     stages: tuple[Stage, ...] = (),
+    search: RadiusSearch | None = None,
+    synthetic: SyntheticNote | None = None,
 ) -> Manifest:
     import numpy
     import pyarrow
@@ -119,8 +122,10 @@ def _manifest(
         # The sampler's distance from the ideal one costs this much delta at the quoted epsilon, on top.
         delta_slack=(1 + math.exp(min(words.epsilon, 600.0))) * total_variation,
         simulation=bits.simulation,
-        clip_radius=None if plan.form != "table" or plan.clip_radius is None else float(plan.clip_radius),
+        clip_radius=plan.clip_radius if plan.form == "table" and isinstance(plan.clip_radius, float) else None,
         stages=stages,
+        radius_search=search,
+        synthetic=synthetic,
         created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         versions={
             "hazeglass": __version__,
@@ -136,7 +141,7 @@ def _manifest(
 # -------------------------------------------------------------------------------------------------------- table
 
 
-def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Any, bits: BitSource) -> Manifest:
+def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
     import pyarrow as pa
 
     mechanism = TableMechanism.design(plan, rows.n)
@@ -148,8 +153,7 @@ def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Any, bi
         return pa.RecordBatch.from_arrays([pa.array(cell) for cell in cells], schema=schema)
 
     blocks = engine.map(noisy, enumerate(rows.blocks()))
-    for part, first in enumerate(blocks):
-        writer.parquet(f"data/part-{part:05d}.parquet", _one_part(first, blocks), schema)
+    _write_parts(blocks, writer, schema)
     rows.check_no_empty_column()
     slack = rows.n * mechanism.total_variation()
     return _manifest(plan, rows.n, bits, slack, columns=mechanism.columns)
@@ -161,6 +165,11 @@ def _cell_type(column: Column, mechanism: TableMechanism) -> pa.DataType:
     return pa.int64() if mechanism.keeps_integers(column) else pa.float64()
 
 
+def _write_parts(blocks: Iterator[pa.RecordBatch], writer: BundleWriter, schema: pa.Schema) -> None:
+    for part, first in enumerate(blocks):
+        writer.parquet(f"data/part-{part:05d}.parquet", _one_part(first, blocks), schema)
+
+
 def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Batches of one file, stopping once it has its share of rows."""
     written = first.num_rows
@@ -170,39 +179,35 @@ def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator
         yield batch
 
 
-# ------------------------------------------------------------------------------------------------------ moments
+# ---------------------------------------------------------------------------------------- moments and synthetic
 
 
-def _moments_schema() -> pa.Schema:
+def _publish_moments(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
+    stages, search = publish_moments(rows, plan, engine, bits)
+    released = [stage.released(plan.names) for stage in stages]
+    writer.parquet("moments.parquet", iter([moments_to_arrow(released)]), moments_schema())
+    note = None
+    if plan.form == "synthetic":
+        entropy = int(bits.uint64(1)[0])
+        made = synthetic_rows(stages[-1].stage, released[-1], plan.columns, rows.n, entropy, plan.round_integers)
+        note = made.note
+        _write_synthetic(made, plan, writer)
+    slack = sum(stage.total_variation for stage in stages) + (search.total_variation if search else 0.0)
+    designs = tuple(stage.stage for stage in stages)
+    return _manifest(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
+
+
+def _write_synthetic(made: SyntheticRows, plan: Plan, writer: BundleWriter) -> None:
     import pyarrow as pa
 
-    return pa.schema(
-        [
-            ("stage", pa.int8()),
-            ("left", pa.string()),
-            ("right", pa.string()),
-            ("value", pa.float64()),
-            ("noise_sd", pa.float64()),
-        ]
-    )
+    whole = [plan.round_integers and column.kind == "integer" and column.transform is None for column in plan.columns]
+    types = [pa.int64() if integer else pa.float64() for integer in whole]
+    schema = pa.schema(list(zip(plan.names, types, strict=True)))
 
+    def batches() -> Iterator[pa.RecordBatch]:
+        for block in made.blocks():
+            columns = [np.rint(block[:, k]) if integer else block[:, k] for k, integer in enumerate(whole)]
+            arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
-def _moments_batch(stages: list[NoisyMoments], plan: Plan) -> pa.RecordBatch:
-    """One row per released number: a mean (right is null) or a second moment (each pair once)."""
-    import pyarrow as pa
-
-    records = [record for k, stage in enumerate(stages) for record in _moment_records(k + 1, stage, plan.names)]
-    columns = zip(*records, strict=True)
-    schema = _moments_schema()
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
-    )
-
-
-def _moment_records(number: int, stage: NoisyMoments, names: tuple[str, ...]) -> Iterator[tuple[Any, ...]]:
-    for i, left in enumerate(names):
-        yield number, left, None, stage.mean[i], stage.mean_noise_sd
-    for i, left in enumerate(names):
-        for j in range(i, len(names)):
-            sd = stage.diagonal_noise_sd if i == j else stage.second_noise_sd
-            yield number, left, names[j], stage.second[i, j], sd
+    _write_parts(batches(), writer, schema)

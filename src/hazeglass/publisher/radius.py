@@ -1,0 +1,66 @@
+"""A clip radius bought from the data: a quantile of the row lengths, by noisy bisection.
+
+Candidate radii form a public grid. Each step of a bisection asks how many rows are at most that long; replacing one row
+changes the answer by at most 1 (one person: by at most max_rows), so rounded Gaussian noise of scale
+max_rows * sqrt(steps) / mu on each answer makes all of them together mu-GDP, however the questions depend on the
+answers (adaptive composition). Only the noisy answers are used and released.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.bundle.manifest import RadiusSearch
+from hazeglass.compute.engines import Engine
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lattice import RoundedGaussian
+from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.randomness import BitSource
+from hazeglass.publisher.rows import Rows
+
+__all__ = ["RADIUS_SHARE", "private_radius"]
+
+RADIUS_SHARE = 0.05
+_QUANTILE = 0.95
+_STEPS = 6  # of bisection: a grid of 64 radii
+
+
+def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
+    """The smallest radius of the grid that seems to hold 95 % of the rows."""
+    grid = radius_grid(len(rows.plan.columns))
+    histogram = np.zeros(grid.size + 1, dtype=np.int64)
+    for part in engine.map(lambda batch: _histogram(rows.unit_box(batch), grid), rows.blocks()):
+        histogram += part
+    rows.check_no_empty_column()
+    within = np.cumsum(histogram[:-1])
+    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(_STEPS) / guarantee.mu)))
+    low, high = 0, grid.size - 1
+    asked: list[tuple[float, int]] = []
+    while low < high:
+        middle = (low + high) // 2
+        answer = int(within[middle]) + int(draw(noise, 1, bits)[0])
+        asked.append((float(grid[middle]), answer))
+        low, high = (low, middle) if answer >= _QUANTILE * rows.n else (middle + 1, high)
+    return RadiusSearch(
+        mu=guarantee.mu,
+        quantile=_QUANTILE,
+        noise_scale=noise.scale,
+        answers=tuple(asked),
+        radius=float(grid[low]),
+        total_variation=len(asked) * total_variation(noise),
+    )
+
+
+def radius_grid(columns: int) -> npt.NDArray[np.float64]:
+    """Public candidates, from a sixty-fourth of the box's radius to all of it, in equal ratios."""
+    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**_STEPS))
+
+
+def _histogram(block: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """How many rows fall between neighbouring radii; the last entry is for none of them."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
+    return np.bincount(np.searchsorted(grid, lengths, side="left"), minlength=grid.size + 1).astype(np.int64)
