@@ -130,6 +130,7 @@ def _child(bits: SecretBits, pipe) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_children_of_a_fork_never_repeat_the_parent_or_each_other():
     context = multiprocessing.get_context("fork")
     bits = SecretBits()
