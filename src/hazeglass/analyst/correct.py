@@ -49,5 +49,5 @@ def _hidden_note(hidden: tuple[str, ...]) -> str:
     plural = "s" if len(hidden) > 1 else ""
     return (
         f"The noise hides {len(hidden)} column{plural} ({shown}): a corrected variance within two standard errors of "
-        "zero. No edge of such a column can be trusted; publish more rows, a larger epsilon, or moments instead of a table."
+        "zero. No edge of such a column can be trusted; it takes more rows, a larger epsilon, or moments instead of a table."
     )

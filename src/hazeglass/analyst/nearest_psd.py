@@ -57,8 +57,10 @@ def nearest_psd_max_norm(S: ArrayLike) -> tuple[FloatArray, float]:
     return answer.nearest, answer.upper
 
 
-def psd_distance(S: FloatArray, weights: FloatArray, *, threshold: float | None = None) -> Distance:
-    """Bounds on the weighted distance d(S), tight to RELATIVE_TOLERANCE.
+def psd_distance(
+    S: FloatArray, weights: FloatArray, *, threshold: float | None = None, max_steps: int = MAX_STEPS
+) -> Distance:
+    """Bounds on the weighted distance d(S), tight to RELATIVE_TOLERANCE unless max_steps ends the search.
 
     Weights may be 0 (that entry of S cannot move) or infinite (it is free). With `threshold` the search
     stops as soon as the bounds say on which side of it d(S) lies. Where no movement of the weighted
@@ -72,7 +74,7 @@ def psd_distance(S: FloatArray, weights: FloatArray, *, threshold: float | None 
     step = _Step(target, weights, rho=1.0 / max(-eigenvalues[0] / unit, 1e-3) / S.shape[0])
     best = Distance(_project(eigenvalues / unit, vectors)[0], 0.0, float("inf"))
     goal = None if threshold is None else threshold / unit
-    for count in range(MAX_STEPS):
+    for count in range(max_steps):
         best = _tighten(best, step.advance(), target, weights)
         if best.upper - best.lower <= max(RELATIVE_TOLERANCE * best.upper, NOTHING) or _decided(best, goal):
             break

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
 from hazeglass.analyst.solvers import Solution, graphical_lasso
-from hazeglass.errors import SelectionWarning
+from hazeglass.errors import SelectionWarning, UnboundedObjectiveError
 
 __all__ = ["Choice", "ebic", "effective_rows", "inference_penalty"]
 
@@ -59,8 +59,10 @@ def inference_penalty(noisy: NoisyCovariance, alpha: float) -> float:
 def ebic(noisy: NoisyCovariance) -> Choice:
     """Extended Bayesian information criterion, counting the rows by what the noise leaves of them.
 
-    n_eff (tr(S T) - log det T) + k log n_eff + 4 gamma k log p, over k edges, with gamma = 1/2. The grid goes from the
-    penalty that empties the graph downwards, and extends itself while the smallest penalty is the best.
+    n_eff (tr(S T) - log det T) + k log n_eff + 4 gamma k log p, gamma = 1/2, where T is refitted without a penalty on
+    the k edges of each graph along the path (Foygel and Drton 2010): the penalised fit itself would be charged for its
+    shrinkage, and strong edges would drag in every weak one. The grid goes from the penalty that empties the graph
+    downwards, and extends itself while the smallest penalty is the best.
     """
     covariance = noisy.covariance
     _, distance = nearest_psd_max_norm(covariance)
@@ -92,19 +94,32 @@ class _Path:
         self.solutions: list[Solution] = []
         self.scores: list[float] = []
         self.counts: list[int] = []
+        self._known: dict[bytes, float] = {}
 
     def extend(self, alphas: list[float]) -> None:
         for alpha in alphas:
             solution = graphical_lasso(
                 self.covariance, alpha, warm_start=self.solutions[-1] if self.solutions else None
             )
-            count = int(np.count_nonzero(np.abs(np.triu(solution.precision, 1)) > _NONZERO))
-            fit = float(np.sum(self.covariance * solution.precision) - np.linalg.slogdet(solution.precision)[1])
-            cost = math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(self.covariance)))
+            support = np.abs(solution.precision) > _NONZERO
             self.alphas.append(alpha)
             self.solutions.append(solution)
-            self.scores.append(self.rows * fit + count * cost)
-            self.counts.append(count)
+            self.counts.append(int(np.count_nonzero(np.triu(support, 1))))
+            self.scores.append(self._score(support, self.counts[-1]))
+
+    def _score(self, support: npt.NDArray[np.bool_], count: int) -> float:
+        """The criterion of a graph; infinite where its refit has no maximum (an indefinite covariance)."""
+        key = support.tobytes()
+        if key not in self._known:
+            cost = count * (math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(support))))
+            try:
+                refit = graphical_lasso(
+                    self.covariance, 1.0, weights=np.where(support, 0.0, np.inf), penalize_diagonal=False
+                )
+                self._known[key] = self.rows * refit.objective + cost
+            except UnboundedObjectiveError:
+                self._known[key] = math.inf
+        return self._known[key]
 
     @property
     def best(self) -> int:

@@ -23,33 +23,31 @@ def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArra
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
         raise SolverInputError(f"the covariance must be a square matrix, got shape {matrix.shape}.")
     matrix = np.ascontiguousarray(matrix)
-    size = float(np.max(np.abs(matrix)))
-    if not np.isfinite(size):
+    if not matrix.flags.writeable:
+        matrix = matrix.copy()  # never written to, but compiled code knows two kinds of array: one is enough
+    poison, gap = _inspect(matrix)
+    if poison == 0.0 and gap == 0.0:
+        return matrix
+    if not np.all(np.isfinite(matrix)):
         column = int(np.flatnonzero(~np.all(np.isfinite(matrix), axis=0))[0])
         raise SolverInputError(
             f"the covariance must be finite, got NaN or infinity in column {column_name(column, names)}. "
             "Fill or drop the missing values first."
         )
-    gap = _asymmetry(matrix)
-    if gap == 0.0:
-        return matrix
-    if gap > ASYMMETRY * size:
+    worst = float(np.max(np.abs(matrix - matrix.T)))
+    if worst > ASYMMETRY * float(np.max(np.abs(matrix))):
         raise SolverInputError(
-            f"the covariance must be symmetric, got entries that differ from their mirror by up to {gap:.3g}. "
+            f"the covariance must be symmetric, got entries that differ from their mirror by up to {worst:.3g}. "
             "Pass (S + S.T) / 2 if that is what you mean."
         )
     return (matrix + matrix.T) / 2
 
 
-def _asymmetry(A: FloatArray, block: int = 128) -> float:
-    """max |A - A'|, block by block so that the transposed reads stay in cache."""
-    worst = 0.0
-    for i in range(0, A.shape[0], block):
-        for j in range(0, i + 1, block):
-            worst = max(
-                worst, float(np.max(np.abs(A[i : i + block, j : j + block] - A[j : j + block, i : i + block].T)))
-            )
-    return worst
+def _inspect(A: FloatArray) -> tuple[float, float]:
+    from hazeglass.analyst.solvers.screen_kernel import inspect
+
+    poison, gap = inspect(A)
+    return float(poison), float(gap)
 
 
 def column_name(index: int, names: Sequence[str] | None) -> str:

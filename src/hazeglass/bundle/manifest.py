@@ -173,7 +173,7 @@ class Manifest:
             "attack_odds": [{"false_positive_rate": f, "true_positive_rate": t} for f, t in self.attack_odds],
             "simulation": self.simulation,
             "clip_radius": self.clip_radius,
-            "stages": [asdict(stage) for stage in self.stages],
+            "stages": [{**asdict(s), "centre": list(s.centre), "scale": list(s.scale)} for s in self.stages],
             "created": self.created,
             "versions": dict(self.versions),
             "files": [asdict(part) for part in self.files],

@@ -122,7 +122,8 @@ def _read_checksums(folder: Path) -> dict[str, str]:
     if path.stat().st_size > _LARGEST_JSON:
         raise BundleError("SHA256SUMS is too large to be one. Ask the publisher for a new copy.")
     sums: dict[str, str] = {}
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    *lines, rest = path.read_bytes().decode("utf-8", errors="replace").split("\n")
+    for line in [*lines, rest] if rest else lines:
         match = _SUM_LINE.fullmatch(line)
         if match is None or match.group(2) in sums:
             raise BundleError(

@@ -7,6 +7,8 @@ import math
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.errors import InputError
+
 __all__ = ["clip_to_lattice"]
 
 # Floating-point error of a row's norm is far below this share of it; the promise must not hang on the last bit.
@@ -23,7 +25,8 @@ def clip_to_lattice(rows: npt.NDArray[np.float64], *, steps: int, radius: float 
     scaled = rows * steps
     if radius is not None:
         room = (radius * steps - math.sqrt(rows.shape[1]) / 2) * _MARGIN
+        if room <= 0:
+            raise InputError(f"the lattice of {steps} steps is too coarse for rows of length {radius:g}; refine it.")
         norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-        shrink = np.minimum(1.0, room / np.maximum(norms, np.finfo(float).tiny))
-        scaled *= shrink[:, None]
+        scaled *= (room / np.maximum(norms, room))[:, None]
     return np.rint(scaled, out=scaled)

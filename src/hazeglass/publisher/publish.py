@@ -142,11 +142,12 @@ def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Any, bi
     mechanism = TableMechanism.design(plan, rows.n)
     schema = pa.schema([(column.name, _cell_type(column, mechanism)) for column in mechanism.columns])
 
-    def noisy(batch: pa.RecordBatch) -> pa.RecordBatch:
-        cells = mechanism.release(rows.raw(batch), rows.unit_box(batch), bits)
+    def noisy(numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
+        number, batch = numbered
+        cells = mechanism.release(rows.raw(batch), rows.unit_box(batch), bits.stream(number))
         return pa.RecordBatch.from_arrays([pa.array(cell) for cell in cells], schema=schema)
 
-    blocks = engine.map(noisy, rows.blocks())
+    blocks = engine.map(noisy, enumerate(rows.blocks()))
     for part, first in enumerate(blocks):
         writer.parquet(f"data/part-{part:05d}.parquet", _one_part(first, blocks), schema)
     rows.check_no_empty_column()

@@ -28,6 +28,10 @@ class BitSource(Protocol):
         """Whether the words can be predicted by somebody who knows a seed: such noise protects nobody."""
         ...
 
+    def stream(self, number: int) -> BitSource:
+        """A source for one block of work, independent of the sources for others."""
+        ...
+
     def uint64(self, count: int) -> Words:
         """That many independent uniform words."""
         ...
@@ -45,6 +49,10 @@ class SecretBits:
     """
 
     simulation = False
+
+    def stream(self, number: int) -> SecretBits:
+        """Itself: every call has a key of its own anyway."""
+        return self
 
     def uint64(self, count: int) -> Words:
         words = np.empty(count, dtype=np.uint64)
@@ -67,10 +75,15 @@ class SeededBits:
     def __init__(self, seed: int, stream: int = 0) -> None:
         if not 0 <= stream < 2**64:
             raise InputError(f"The stream must be an integer from 0 to 2^64 - 1, got {stream}.")
+        self._seed = seed
         self._key = hashlib.sha256(f"hazeglass simulation seed {int(seed)}".encode()).digest()
         self._stream = stream
         self._position = 0
         self._lock = threading.Lock()
+
+    def stream(self, number: int) -> SeededBits:
+        """The stream after this one by `number` + 1, so that a block's noise does not depend on who works on it."""
+        return SeededBits(self._seed, self._stream + 1 + number)
 
     def uint64(self, count: int) -> Words:
         words = np.empty(count, dtype=np.uint64)

@@ -42,7 +42,7 @@ class TableMechanism:
         # What a change of a cell across its whole range may cost, so that a whole unit costs mu.
         mu_cell = 2 * plan.guarantee.mu / distance
         columns = tuple(
-            replace(column, cell_noise=_cell_noise(column, mu_cell, clipped=radius is not None))
+            replace(column, cell_noise=_cell_noise(column, mu_cell, len(plan.columns), radius))
             for column in plan.columns
         )
         return cls(columns, radius)
@@ -79,10 +79,12 @@ class TableMechanism:
         return clip_to_lattice(unit_box, steps=steps, radius=self.clip_radius) / steps
 
 
-def _cell_noise(column: Column, mu_cell: float, *, clipped: bool) -> CellNoise:
-    if _keeps_integers(column, clipped=clipped):
+def _cell_noise(column: Column, mu_cell: float, columns: int, radius: float | None) -> CellNoise:
+    if _keeps_integers(column, clipped=radius is not None):
         return _integer_noise(column, mu_cell)
-    steps = max(_FEWEST_STEPS, math.floor(_NOISE_STEPS * mu_cell / 2))
+    # Clipped rows give up sqrt(p)/2 steps of their ball to rounding: keep that a small share of it.
+    fewest = _FEWEST_STEPS if radius is None else max(_FEWEST_STEPS, math.ceil(10 * math.sqrt(columns) / radius))
+    steps = max(fewest, math.floor(_NOISE_STEPS * mu_cell / 2))
     noise = RoundedGaussian(_rounded_up(2 * steps / mu_cell))
     step = column.half_width / steps
     return CellNoise(noise.name, noise.scale, step, column.centre, noise.variance * step**2)

@@ -8,5 +8,6 @@ S may be indefinite: a covariance from which known noise was subtracted often is
 from __future__ import annotations
 
 from hazeglass.analyst.solvers.api import Solution, graphical_lasso
+from hazeglass.analyst.solvers.path import graphical_lasso_path, largest_alpha
 
-__all__ = ["Solution", "graphical_lasso"]
+__all__ = ["Solution", "graphical_lasso", "graphical_lasso_path", "largest_alpha"]

@@ -11,21 +11,25 @@ import numpy as np
 from hazeglass.analyst.factor import FloatArray, soft_threshold
 from hazeglass.analyst.objective import Certificate, certify, linear_part
 from hazeglass.analyst.penalty import Penalty
-from hazeglass.analyst.solvers.attempt import Attempt
+from hazeglass.analyst.solvers.attempt import Attempt, Start
 
+DEFAULT_MAX_ITER = 20_000
 RELAXATION = 1.6
 CHECK_EVERY = 5
 
 
-def solve(S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int, start: FloatArray | None = None) -> Attempt:
+def solve(
+    S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
+) -> Attempt:
     """Run until the gap is at most tol * p, the problem proves unbounded, or max_iter steps are done."""
     scale = np.sqrt(np.diagonal(S) + penalty.diagonal)
     scaled, scaled_penalty = to_unit_diagonal(S, penalty, scale)
-    state = _State(scaled, scaled_penalty.full(), None if start is None else start * np.outer(scale, scale))
+    state = _State(scaled, scaled_penalty.full(), None if start is None else start.precision * np.outer(scale, scale))
     best: Certificate | None = None
-    for count in range(1, max_iter + 1):
+    last = max_iter or DEFAULT_MAX_ITER
+    for count in range(1, last + 1):
         state.advance()
-        if count % CHECK_EVERY and count != max_iter:
+        if count % CHECK_EVERY and count != last:
             continue
         if linear_part(state.positive, scaled, scaled_penalty) <= 0:
             return Attempt(None, count, unbounded=True)

@@ -5,20 +5,19 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray, cholesky
+from hazeglass.analyst.factor import FloatArray, cholesky, inverse
 from hazeglass.analyst.nearest_psd import Distance, psd_distance
 from hazeglass.analyst.penalty import Penalty, make_penalty
-from hazeglass.analyst.solvers import admm
-from hazeglass.analyst.solvers.attempt import Attempt, Solver
+from hazeglass.analyst.solvers.attempt import Start
+from hazeglass.analyst.solvers.auto import SOLVERS, solve_block
+from hazeglass.analyst.solvers.components import Named, solve_blocks, split
 from hazeglass.analyst.validation import as_covariance, check_diagonal
 from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError
-
-SOLVERS: dict[str, Solver] = {"admm": admm.solve}
-DEFAULT_MAX_ITER = 5000
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +42,8 @@ class Solution:
         Which solver gave the answer.
     converged : bool
         gap / p <= tol.
+    alpha : float
+        The penalty it was solved at.
     """
 
     precision: FloatArray
@@ -53,6 +54,7 @@ class Solution:
     n_iter: int
     solver: str
     converged: bool
+    alpha: float
 
 
 def graphical_lasso(
@@ -63,9 +65,10 @@ def graphical_lasso(
     penalize_diagonal: bool = True,
     solver: str = "auto",
     tol: float = 1e-6,
-    max_iter: int = DEFAULT_MAX_ITER,
+    max_iter: int | None = None,
     warm_start: Solution | ArrayLike | None = None,
     names: Sequence[str] | None = None,
+    n_threads: int = 1,
 ) -> Solution:
     """Sparse inverse covariance of a symmetric, possibly indefinite matrix.
 
@@ -79,15 +82,19 @@ def graphical_lasso(
         Entry (i, j) pays alpha * weights[i, j]: 0 for a known edge, infinity for a known non-edge.
     penalize_diagonal : bool
         Whether the diagonal pays as well (it must where a corrected variance may be negative).
-    solver : {"auto", "admm"}
+    solver : {"auto", "cd", "newton", "admm"}
+        "auto" tries them in this order until one proves its answer. Whichever it is, independent groups of columns
+        are solved one by one, and groups of one or two columns in closed form.
     tol : float
         Stop when duality gap / p <= tol.
     max_iter : int
-        Most iterations of one solver.
+        Most iterations of one solver; None for its own limit.
     warm_start : Solution or array, optional
         A precision to begin from.
     names : sequence of str, optional
         Column names, used in messages.
+    n_threads : int
+        Threads for independent groups of columns. The answer does not depend on it.
 
     Returns
     -------
@@ -108,79 +115,105 @@ def graphical_lasso(
     """
     S = as_covariance(covariance, names)
     penalty = make_penalty(S.shape[0], alpha, weights, penalize_diagonal)
-    _check_settings(solver, tol, max_iter)
+    check_settings(solver, tol, max_iter)
     check_diagonal(S, penalty, names)
-    start = _start_precision(warm_start, S.shape[0])
-    name = "admm" if solver == "auto" else solver
-    attempt = SOLVERS[name](S, penalty, tol=tol, max_iter=max_iter, start=start)
-    if attempt.unbounded or not attempt.reached(tol):
-        refuse_if_unbounded(S, penalty, proven=attempt.unbounded)
-    return _finish(attempt, name, tol)
+    start = start_from(warm_start, S.shape[0])
+    return solve_checked(S, penalty, solver=solver, tol=tol, max_iter=max_iter, start=start, n_threads=n_threads)
 
 
-def _finish(attempt: Attempt, name: str, tol: float) -> Solution:
-    found = attempt.certificate
+def solve_checked(
+    S: FloatArray,
+    penalty: Penalty,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int | None,
+    start: Start | None,
+    n_threads: int = 1,
+) -> Solution:
+    """Solve a problem whose input was checked; raise where it is unbounded, warn where it did not converge."""
+    block = partial(solve_block, solver=solver, tol=tol, max_iter=max_iter)
+    answer = solve_blocks(S, penalty, split(S, penalty), start, block, n_threads)
+    if answer.attempt.unbounded or not answer.attempt.reached(tol):
+        refuse_if_unbounded(S, penalty, proven=answer.attempt.unbounded)
+    return _finish(answer, tol, penalty.alpha)
+
+
+def _finish(answer: Named, tol: float, alpha: float) -> Solution:
+    found, steps, name = answer.attempt.certificate, answer.attempt.n_iter, answer.solver
     if found is None:
         raise SolverInputError(
-            f"{name} found no positive definite estimate in {attempt.n_iter} iterations. Raise max_iter or alpha."
+            f"{name} found no positive definite estimate in {steps} iterations, though one exists. "
+            'Use solver="auto", or raise max_iter or alpha.'
         )
     p = found.precision.shape[0]
-    converged = attempt.reached(tol)
+    converged = answer.attempt.reached(tol)
     if not converged:
         warnings.warn(
-            f"{name} stopped after {attempt.n_iter} iterations with gap/p = {found.gap / p:.2e} > tol = {tol:.0e}. "
+            f"{name} stopped after {steps} iterations with gap/p = {found.gap / p:.2e} > tol = {tol:.0e}. "
             "Raise max_iter or alpha, or accept the gap: the objective is within it of the optimum.",
             ConvergenceWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
     return Solution(
-        found.precision, found.covariance, found.objective, found.gap, found.kkt, attempt.n_iter, name, converged
+        found.precision, found.covariance, found.objective, found.gap, found.kkt, steps, name, converged, alpha
     )
 
 
-def _check_settings(solver: str, tol: float, max_iter: int) -> None:
+def check_settings(solver: str, tol: float, max_iter: int | None) -> None:
     if solver != "auto" and solver not in SOLVERS:
         raise SolverInputError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}.")
     if not tol > 0:
         raise SolverInputError(f"tol must be > 0, got {tol}. It bounds the duality gap divided by p.")
-    if max_iter < 1:
+    if max_iter is not None and max_iter < 1:
         raise SolverInputError(f"max_iter must be >= 1, got {max_iter}.")
 
 
-def _start_precision(warm_start: Solution | ArrayLike | None, p: int) -> FloatArray | None:
+def start_from(warm_start: Solution | ArrayLike | None, p: int) -> Start | None:
+    """Check a warm start and complete it with its inverse."""
     if warm_start is None:
         return None
-    start = as_covariance(warm_start.precision if isinstance(warm_start, Solution) else warm_start)
-    if start.shape[0] != p:
-        raise SolverInputError(f"warm_start must be {p}x{p} to match the covariance, got {start.shape}.")
-    if cholesky(start) is None:
-        raise SolverInputError("warm_start must be a positive definite precision matrix.")
+    if isinstance(warm_start, Solution):
+        start = Start(warm_start.precision, warm_start.covariance)
+    else:
+        precision = as_covariance(warm_start)
+        factor = cholesky(precision)
+        if factor is None:
+            raise SolverInputError("warm_start must be a positive definite precision matrix.")
+        start = Start(precision, inverse(factor))
+    if start.precision.shape[0] != p:
+        raise SolverInputError(f"warm_start must be {p}x{p} to match the covariance, got {start.precision.shape}.")
     return start
 
 
 def refuse_if_unbounded(S: FloatArray, penalty: Penalty, *, proven: bool) -> None:
     """Raise where no estimate exists; return where alpha is above d(S)."""
     alpha = penalty.alpha
-    full = penalty.full()
     if alpha > 0:
-        relative = full / alpha
-        distance = psd_distance(S, relative) if proven else psd_distance(S, relative, threshold=alpha)
+        steps = int(np.clip(1e10 / penalty.size**3, 50, 20_000))  # a message may take seconds, not minutes
+        relative = penalty.full() / alpha
+        distance = psd_distance(S, relative, threshold=None if proven else alpha, max_steps=steps)
     else:
-        distance = Distance(S, 0.0, 0.0 if np.linalg.eigvalsh(S)[0] > 0 else float("inf"))
-    if not proven and distance.upper < alpha:
-        return
-    raise UnboundedObjectiveError(_unbounded_message(alpha, distance, penalty))
+        lowest = float(np.linalg.eigvalsh(S)[0])
+        distance = Distance(S, 0.0, 0.0) if lowest >= 0 else psd_distance(S, np.ones_like(S), max_steps=200)
+        proven = proven or lowest <= 0
+    if not proven and distance.lower >= alpha > 0:
+        proven, distance = True, psd_distance(S, relative, max_steps=steps)
+    if proven:
+        raise UnboundedObjectiveError(_unbounded_message(alpha, distance, penalty))
 
 
 def _unbounded_message(alpha: float, distance: Distance, penalty: Penalty) -> str:
-    if np.isfinite(distance.upper):
-        needed = f"Use alpha > {distance.upper:.4g}, or "
-        size = f"d(S) = {distance.upper:.4g}"
+    if distance.upper - distance.lower <= 1e-3 * distance.upper:
+        size, needed = f"= {distance.upper:.4g}", f"Use alpha > {distance.upper:.4g}"
+    elif np.isfinite(distance.upper):
+        size = f"lies between {distance.lower:.4g} and {distance.upper:.4g}"
+        needed = f"Use alpha > {distance.upper:.4g}"
     else:
-        needed = "" if np.all(penalty.diagonal > 0) else "Penalise the diagonal (penalize_diagonal=True), or "
-        size = f"d(S) >= {distance.lower:.4g}"
+        size = f">= {distance.lower:.4g}"
+        needed = "Use a larger alpha" if np.all(penalty.diagonal > 0) else "Use penalize_diagonal=True"
     return (
         f"the penalised likelihood is unbounded at alpha = {alpha:.4g}: an estimate exists only for alpha > d(S), the "
         f"max-norm distance of the covariance to the positive semidefinite cone (weighted like the penalty), and "
-        f"{size}. {needed}repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
+        f"d(S) {size}. {needed}, or repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
     )

@@ -1,0 +1,325 @@
+# ruff: noqa: E402 (thread counts must be set before numpy is imported)
+"""Graphical lasso against its peers: one run, one thread, in units of Y.
+
+Y is the time of LAPACK's dpotrf + dpotri at the same p, measured in turn with the solver. Every answer counts only at
+duality gap / p <= 1e-6, and our time includes the certificate. Each number is the median over seeds that were not
+used while tuning. Peers solve the same problem (diagonal penalised): scikit-learn, skglm and GGLasso where
+installed, R's glasso and huge where Rscript is. A peer's time is that of the loosest setting that reaches the gap.
+
+    python benchmarks/solvers.py              our solver only (a minute)
+    python benchmarks/solvers.py --peers      with every peer found (many minutes)
+    python benchmarks/solvers.py --only hard  problems whose name contains a word
+"""
+
+from __future__ import annotations
+
+import os
+
+for _variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS"):
+    os.environ.setdefault(_variable, "1")
+
+import argparse
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from hazeglass.analyst.objective import certify
+from hazeglass.analyst.penalty import make_penalty
+from hazeglass.analyst.solvers import graphical_lasso, graphical_lasso_path, largest_alpha
+
+TOLERANCE = 1e-6
+SEEDS = (101, 102, 103)
+Matrix = np.ndarray
+
+
+# --- problems ---------------------------------------------------------------------------------------------------------
+
+
+def random_graph(p: int, density: float, n: int, seed: int) -> Matrix:
+    """Sample correlation-like covariance (true variances 1) of n rows from a random sparse precision."""
+    from scipy.linalg import solve_triangular
+
+    rng = np.random.default_rng(seed)
+    edges = np.triu(rng.random((p, p)) < density, 1)
+    upper = np.where(edges, rng.uniform(0.2, 0.5, (p, p)) * rng.choice([-1, 1], (p, p)), 0.0)
+    precision = upper + upper.T
+    precision += np.diag(np.sum(np.abs(precision), axis=1) + 0.1)
+    scale = np.sqrt(np.diagonal(np.linalg.inv(precision)))
+    factor = np.linalg.cholesky(precision)
+    rows = solve_triangular(factor.T, rng.standard_normal((p, n)), lower=False).T / scale
+    S = rows.T @ rows / n
+    return (S + S.T) / 2
+
+
+def noisy(p: int, noise: float, seed: int) -> Matrix:
+    """The same with independent noise on every entry: far from positive definite."""
+    rng = np.random.default_rng(seed + 7_000)
+    dirt = rng.standard_normal((p, p))
+    return random_graph(p, 0.02, 10_000, seed) + noise * (dirt + dirt.T) / np.sqrt(2)
+
+
+def blocks(count: int, size: int, seed: int) -> Matrix:
+    S = np.zeros((count * size, count * size))
+    for k in range(count):
+        here = slice(k * size, (k + 1) * size)
+        S[here, here] = random_graph(size, 0.05, 10_000, seed + 1_000 * k)
+    return S
+
+
+def large(p: int, seed: int) -> Matrix:
+    """Few rows, because making it takes longer than solving it."""
+    return random_graph(p, 0.001, 4_000, seed)
+
+
+@dataclass(frozen=True)
+class Problem:
+    name: str
+    make: Callable[[int], Matrix]
+    alpha: float
+    goal: float
+    peers: bool = True
+    path: int = 0
+    seeds: tuple[int, ...] = SEEDS
+    repeats: int = 5
+
+
+PROBLEMS = (
+    Problem("random p=500, 2 %", lambda seed: random_graph(500, 0.02, 10_000, seed), 0.036, 1.5, repeats=15),
+    Problem("random p=1000, 1 %", lambda seed: random_graph(1000, 0.01, 10_000, seed), 0.036, 1.2, repeats=9),
+    Problem("random p=1000, 10 %", lambda seed: random_graph(1000, 0.10, 10_000, seed), 0.0172, 4.0),
+    Problem("hard p=500, n=250", lambda seed: random_graph(500, 0.02, 250, seed), 0.06, 15.0),
+    Problem("indefinite p=500, 0.6 %", lambda seed: noisy(500, 0.05, seed), 0.165, 1.5, repeats=15),
+    Problem("indefinite p=500, 6 %", lambda seed: noisy(500, 0.05, seed), 0.101, 3.0, repeats=9),
+    Problem("indefinite p=500, 35 %", lambda seed: noisy(500, 0.05, seed), 0.05, 40.0),
+    Problem("10 blocks of 200", lambda seed: blocks(10, 200, seed), 0.03, 0.4),
+    Problem("path of 20, p=500", lambda seed: random_graph(500, 0.02, 10_000, seed), 0.0, 20.0, path=20),
+    Problem("large p=5000, 0.1 %", lambda seed: large(5000, seed), 0.07, 1.0, peers=False, repeats=3),
+)
+
+
+# --- clocks -----------------------------------------------------------------------------------------------------------
+
+
+def clock(work: Callable[[], object]) -> float:
+    begin = time.perf_counter()
+    work()
+    return time.perf_counter() - begin
+
+
+def yardstick(p: int) -> Callable[[], object]:
+    """dpotrf + dpotri on a well-conditioned matrix of size p."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((p, min(p, 500)))
+    A = np.asfortranarray(A @ A.T / p + np.eye(p))
+
+    def work() -> object:
+        factor, _ = dpotrf(A, lower=0, clean=0)
+        return dpotri(factor, lower=0, overwrite_c=1)
+
+    return work
+
+
+def in_turn(ours: Callable[[], object], unit: Callable[[], object], repeats: int) -> tuple[float, float]:
+    """Medians of our time and of the yardstick, measured alternately so that both see the same machine."""
+    unit()
+    ours()
+    pairs = [(clock(unit), clock(ours)) for _ in range(repeats)]
+    units, times = zip(*pairs, strict=True)
+    return float(np.median(times)), float(np.median(units))
+
+
+# --- peers ------------------------------------------------------------------------------------------------------------
+
+
+def with_scikit_learn(S: Matrix, alpha: float) -> Iterator[Callable[[], Matrix]]:
+    from sklearn.covariance import graphical_lasso as peer
+
+    lifted = S + alpha * np.eye(len(S))  # penalising the diagonal is the same as adding alpha to it
+    for tol in (1e-2, 1e-4, 1e-6):
+        yield lambda tol=tol: peer(lifted, alpha, tol=tol, enet_tol=tol * 1e-2, max_iter=200)[1]
+
+
+def with_skglm(S: Matrix, alpha: float) -> Iterator[Callable[[], Matrix]]:
+    from skglm.covariance import GraphicalLasso
+
+    lifted = S + alpha * np.eye(len(S))
+    for tol in (1e-3, 1e-5, 1e-7):
+        yield lambda tol=tol: GraphicalLasso(alpha=alpha, algo="primal", tol=tol, max_iter=200).fit(lifted).precision_
+
+
+def with_gglasso(S: Matrix, alpha: float) -> Iterator[Callable[[], Matrix]]:
+    from gglasso.solver.single_admm_solver import ADMM_SGL
+
+    lifted = S + alpha * np.eye(len(S))
+    for tol in (1e-4, 1e-6, 1e-8):
+        yield lambda tol=tol: ADMM_SGL(lifted, alpha, np.eye(len(S)), tol=tol, rtol=tol, verbose=False)[0]["Theta"]
+
+
+PEERS = {"scikit-learn": with_scikit_learn, "skglm": with_skglm, "GGLasso": with_gglasso}
+
+R_PROGRAM = """
+args <- commandArgs(TRUE)
+p <- as.integer(args[2]); alpha <- as.numeric(args[3]); thr <- as.numeric(args[4])
+S <- matrix(readBin(args[1], "double", p * p), p, p)
+if (args[5] == "glasso") {
+  library(glasso)
+  used <- system.time(fit <- glasso(S, rho = alpha, thr = thr, maxit = 200))[["elapsed"]]
+  theta <- fit$wi
+} else {
+  suppressMessages(library(huge))
+  used <- system.time(fit <- huge(S, lambda = alpha, method = "glasso", verbose = FALSE))[["elapsed"]]
+  theta <- as.matrix(fit$icov[[1]])
+}
+writeBin(as.vector((theta + t(theta)) / 2), args[6])
+cat(used)
+"""
+
+
+def time_r(package: str, S: Matrix, alpha: float, limit: float) -> Iterator[tuple[float, Matrix]]:
+    """Elapsed time as R reports it, and the precision, at ever tighter thresholds."""
+    with tempfile.TemporaryDirectory() as folder:
+        data, out, program = (str(Path(folder) / name) for name in ("S.bin", "T.bin", "run.R"))
+        Path(program).write_text(R_PROGRAM)
+        S.astype(np.float64).tofile(data)
+        for threshold in (1e-4, 1e-6, 1e-8) if package == "glasso" else (0.0,):
+            arguments = [data, str(len(S)), repr(alpha), repr(threshold), package, out]
+            try:
+                run = subprocess.run(
+                    ["Rscript", program, *arguments], capture_output=True, text=True, timeout=limit, check=True
+                )
+            except (subprocess.TimeoutExpired, subprocess.CalledProcessError):
+                return
+            yield float(run.stdout.split()[-1]), np.fromfile(out).reshape(S.shape)
+
+
+def gap_of(T: Matrix, S: Matrix, alpha: float) -> float:
+    if not np.all(np.isfinite(T)):
+        return float("inf")
+    found = certify(np.ascontiguousarray((T + T.T) / 2), S, make_penalty(len(S), alpha))
+    return float("inf") if found is None else found.gap / len(S)
+
+
+def time_peer(name: str, S: Matrix, alpha: float, limit: float) -> str:
+    """Seconds until the gap, or why there are none."""
+    best = float("inf")
+    try:
+        if name in PEERS:
+            for attempt in PEERS[name](S, alpha):
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    begin = time.perf_counter()
+                    T = attempt()
+                    used = time.perf_counter() - begin
+                best = min(best, gap_of(T, S, alpha))
+                if best <= TOLERANCE:
+                    return f"{used:.4f}"
+                if used > limit:
+                    break
+        else:
+            for used, T in time_r(name.removeprefix("R "), S, alpha, limit):
+                best = min(best, gap_of(T, S, alpha))
+                if best <= TOLERANCE:
+                    return f"{used:.4f}"
+    except ImportError:
+        return "not installed"
+    except Exception as problem:
+        return f"fails ({type(problem).__name__})"
+    return f"not reached (gap/p {best:.0e})"
+
+
+def peers_found() -> list[str]:
+    return [*PEERS, *(["R glasso", "R huge"] if shutil.which("Rscript") else [])]
+
+
+# --- the run ----------------------------------------------------------------------------------------------------------
+
+
+def measure(problem: Problem, peers: list[str], limit: float) -> None:
+    ratios, notes = [], ""
+    for seed in problem.seeds:
+        S = problem.make(seed)
+        unit = yardstick(len(S))
+        if problem.path:
+            top = largest_alpha(S)
+            alphas = np.geomspace(top, top / 12, problem.path)
+
+            def ours(S: Matrix = S, alphas: Matrix = alphas) -> object:
+                return graphical_lasso_path(S, alphas)
+
+            worst = max(answer.gap for answer in graphical_lasso_path(S, alphas)) / len(S)
+            used, y = in_turn(ours, unit, max(3, problem.repeats // 2))
+            cold = clock(lambda S=S, alphas=alphas: [graphical_lasso(S, alpha) for alpha in alphas])
+            notes = f"worst gap/p {worst:.0e}, cold starts {cold / y:.1f} Y"
+        else:
+
+            def ours(S: Matrix = S) -> object:
+                return graphical_lasso(S, problem.alpha)
+
+            answer = graphical_lasso(S, problem.alpha)
+            p = len(S)
+            edges = (np.count_nonzero(answer.precision) - p) / (p * (p - 1))
+            notes = f"{answer.solver}, {answer.n_iter} it., {edges:.1%} edges, gap/p {answer.gap / p:.0e}"
+            used, y = in_turn(ours, unit, problem.repeats)
+        ratios.append(used / y)
+    ratio = float(np.median(ratios))
+    verdict = "ok" if ratio <= problem.goal else "MISSED"
+    spread = f"{min(ratios):.2f}..{max(ratios):.2f}"
+    print(
+        f"{problem.name:26s} {ratio:7.2f} Y ({spread})  goal {problem.goal:5.1f} Y  {verdict:6s}  "
+        f"Y = {1e3 * y:.1f} ms  [{notes}]",
+        flush=True,
+    )
+    if not problem.peers or problem.path:
+        return
+    for name in peers:
+        outcome = time_peer(name, S, problem.alpha, limit)
+        try:
+            said = f"{float(outcome) / y:.1f} Y, {float(outcome) / used:.1f} times ours"
+        except ValueError:
+            said = outcome
+        print(f"    {name:22s} {said}", flush=True)
+
+
+def measure_threads() -> None:
+    """Two threads against one, for components and for a path."""
+    S = blocks(10, 200, SEEDS[0])
+    T = random_graph(500, 0.02, 10_000, SEEDS[0])
+    alphas = np.geomspace(largest_alpha(T), largest_alpha(T) / 12, 20)
+    for name, work in (
+        ("10 blocks of 200", lambda n: graphical_lasso(S, 0.03, n_threads=n)),
+        ("path of 20, p=500", lambda n: graphical_lasso_path(T, alphas, n_threads=n)),
+    ):
+        work(2)
+        pairs = [(clock(partial(work, 1)), clock(partial(work, 2))) for _ in range(7)]
+        one, two = (float(np.median(times)) for times in zip(*pairs, strict=True))
+        print(f"two threads, {name:20s} {one / two:.2f} times one (goal 1.6)", flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--peers", action="store_true", help="time every peer that is installed")
+    parser.add_argument("--only", default="", help="problems whose name contains this")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds after which a peer is given up")
+    options = parser.parse_args()
+    graphical_lasso(random_graph(30, 0.1, 100, 0), 0.1)  # compile before any clock runs
+    for problem in PROBLEMS:
+        if options.only in problem.name:
+            measure(problem, peers_found() if options.peers else [], options.limit)
+    if options.only in "threads":
+        measure_threads()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

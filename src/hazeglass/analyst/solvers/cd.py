@@ -1,0 +1,152 @@
+"""Block coordinate descent on the dual: the paper's Algorithm 1, and the fastest way when it has a safe start.
+
+Column j of W solves min w' inv(W_11) w over its part of the box, which is a lasso in beta = inv(W_11) w. From a
+positive definite W inside the box every update keeps W positive definite. The start is S moved towards zero by the
+penalty: always in the box, and nearly always positive definite. Should it not be, a Schur complement turns negative
+and the attempt ends there; nothing is believed without the certificate. See docs/maths/solvers.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hazeglass.analyst.factor import FloatArray, cholesky, logdet
+from hazeglass.analyst.objective import Certificate
+from hazeglass.analyst.penalty import Penalty
+from hazeglass.analyst.solvers.attempt import Attempt, Start
+
+DEFAULT_MAX_ITER = 200
+FIRST_CAPACITY = 64
+# Inner tolerances. The first sweep sees columns of W that are still wrong by about the squared correlations, so
+# solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
+FIRST_TOLERANCE = 1e-2
+WEAK_COUPLING = 0.01
+MAX_PASSES = 8
+STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
+
+
+@dataclass(eq=False)
+class _Lists:
+    """beta of every column: count[j] pairs (index, value), and the Schur complement w_jj - w'beta."""
+
+    index: NDArray[np.uint32]
+    value: FloatArray
+    count: NDArray[np.int64]
+    schur: FloatArray
+
+    @classmethod
+    def empty(cls, p: int, capacity: int) -> _Lists:
+        shape = (p, min(p, capacity))
+        return cls(np.empty(shape, np.uint32), np.empty(shape), np.zeros(p, np.int64), np.ones(p))
+
+    @classmethod
+    def of_precision(cls, T: FloatArray) -> _Lists:
+        """beta_ij = -T_ij / T_jj."""
+        p = T.shape[0]
+        off = T != 0
+        np.fill_diagonal(off, False)
+        count = np.count_nonzero(off, axis=1)
+        lists = cls.empty(p, max(FIRST_CAPACITY, 2 * int(count.max(initial=0))))
+        rows, cols = np.nonzero(off)
+        place = np.arange(rows.size) - np.repeat(np.cumsum(count) - count, count)
+        lists.index[rows, place] = cols
+        lists.value[rows, place] = -T[rows, cols] / np.diagonal(T)[rows]
+        lists.count[:] = count
+        return lists
+
+    def grow(self) -> None:
+        p, capacity = self.index.shape
+        more = ((0, 0), (0, min(p, 2 * capacity) - capacity))
+        self.index, self.value = np.pad(self.index, more), np.pad(self.value, more)
+
+
+def solve(
+    S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
+) -> Attempt:
+    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
+    from hazeglass.analyst.solvers import cd_kernel
+
+    lam, diagonal, p = penalty.off, penalty.diagonal, penalty.size
+    later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
+    W = np.empty_like(S)
+    if start is None:
+        lists = _Lists.empty(p, FIRST_CAPACITY)
+        coupling = cd_kernel.threshold_into(S, lam, diagonal, W)
+        inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
+    else:
+        lists = _Lists.of_precision(start.precision)
+        W[:] = start.covariance
+        cd_kernel.clip_into(W, S, lam, diagonal)
+        inner_tol = later_tol
+    sd = np.sqrt(np.diagonal(W))
+    best: Certificate | None = None
+    tried, last_progress, mark = 0, 0, np.inf
+    for count in range(1, (max_iter or DEFAULT_MAX_ITER) + 1):
+        tried = count
+        if not _sweep(S, lam, W, sd, lists, inner_tol):
+            break
+        inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
+        slack, found = _check(S, penalty, W, sd, lists, tol)
+        if found is not None and (best is None or found.gap < best.gap):
+            best = found
+        if best is not None and best.gap <= tol * p:
+            break
+        if slack < mark / 2 or (best is not None and best.gap < mark / 2):
+            last_progress, mark = count, min(slack, best.gap if best else np.inf)
+        if count - last_progress > STALL:
+            break
+    return Attempt(best, tried)
+
+
+def _sweep(S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float) -> bool:
+    """One pass over all columns; False where W proved not to be positive definite."""
+    from hazeglass.analyst.solvers.cd_kernel import BROKEN, DONE, GROW, sweep
+
+    column = 0
+    while True:
+        status, column = sweep(
+            S, lam, W, sd, lists.index, lists.value, lists.count, lists.schur, column, inner_tol, MAX_PASSES
+        )
+        if status == GROW:
+            lists.grow()
+            continue
+        assert status in (DONE, BROKEN)
+        return bool(status == DONE)
+
+
+def _check(
+    S: FloatArray, penalty: Penalty, W: FloatArray, sd: FloatArray, lists: _Lists, tol: float
+) -> tuple[float, Certificate | None]:
+    """The slackness of the current pair, and its certificate where that leaves room for one."""
+    from hazeglass.analyst.solvers.cd_kernel import symmetrise
+    from hazeglass.analyst.solvers.sparse_certificate import inverse_miss, scatter, slackness
+
+    p = penalty.size
+    start, column, entry = symmetrise(lists.index, lists.value, lists.count, lists.schur)
+    slack, linear, kkt = slackness(start, column, entry, S, penalty.off, penalty.diagonal, W, sd)
+    if slack > tol * p:
+        return float(slack), None
+    miss = np.inf
+    if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
+        size = float(np.sqrt(inverse_miss(start, column, entry, W, sd)))
+        miss = size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
+        if size < 0.5 and slack + miss > 3 * tol * p:
+            return float(slack), None
+    T = np.zeros((p, p))
+    scatter(start, column, entry, T)
+    factor = cholesky(T)
+    if factor is None:
+        return float(slack), None
+    objective = linear - logdet(factor)
+    gap = slack + miss
+    if gap > tol * p:
+        dual_factor = cholesky(W)
+        if dual_factor is None:
+            return float(slack), None
+        gap = objective - logdet(dual_factor) - p
+    return float(slack), Certificate(
+        T, W.copy() if gap > tol * p else W, float(objective), max(float(gap), 0.0), float(kkt)
+    )

@@ -1,0 +1,291 @@
+"""Compiled part of `cd`: sweeps of block coordinate descent over the columns of W.
+
+Letters: S the covariance, lam the penalty off the diagonal ((1, p) or (p, p)), W the dual iterate. For one
+column j: s = S[j], A the active set of its lasso, G = W[A, A], beta the coefficients, w = W beta the
+column's new covariances. Importing this file imports numba: do it where a solver runs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hazeglass.analyst.solvers.compiled import kernel
+
+DONE, GROW, BROKEN = 0, 1, 2
+BLOCK = 16  # columns between two copies from rows to columns
+
+
+@kernel
+def add_rows(W, A, step, k, w):  # type: ignore[no-untyped-def]
+    """w += sum over a < k of step[a] * W[A[a], :], four rows at a time so that w is read and written less."""
+    p = w.shape[0]
+    a = 0
+    while a + 4 <= k:
+        r0, r1, r2, r3 = W[A[a]], W[A[a + 1]], W[A[a + 2]], W[A[a + 3]]
+        b0, b1, b2, b3 = step[a], step[a + 1], step[a + 2], step[a + 3]
+        for i in range(p):
+            w[i] += b0 * r0[i] + b1 * r1[i] + b2 * r2[i] + b3 * r3[i]
+        a += 4
+    while a < k:
+        r0, b0 = W[A[a]], step[a]
+        for i in range(p):
+            w[i] += b0 * r0[i]
+        a += 1
+
+
+@kernel
+def add_fresh_rows(W, A, step, k, w, done, j, keep):  # type: ignore[no-untyped-def]
+    """add_rows while columns done..j-1 of W are only up to date in their rows: those entries come from there."""
+    for i in range(done, j):
+        keep[i - done] = w[i]
+    add_rows(W, A, step, k, w)
+    for i in range(done, j):
+        row = W[i]
+        total = keep[i - done]
+        for a in range(k):
+            total += step[a] * row[A[a]]
+        w[i] = total
+
+
+@kernel
+def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[no-untyped-def]
+    """Append to A the inactive entries that leave the box by more than slack; returns the new size (or -1: no room)."""
+    p = w.shape[0]
+    slack *= sd[j]
+    for i in range(p):
+        excess[i] = abs(s[i] - w[i]) - lam[i] - slack * sd[i]
+    excess[j] = -1.0
+    for a in range(k):
+        excess[A[a]] = -1.0
+    count = 0
+    for i in range(p):
+        count += excess[i] > 0.0
+    if count == 0:
+        return k
+    if k + count > A.shape[0]:
+        return -1
+    for i in range(p):
+        if excess[i] > 0.0:
+            A[k] = np.uint64(i)
+            beta[k] = 0.0
+            k += 1
+    return k
+
+
+@kernel
+def gather(W, A, k, G, done, j):  # type: ignore[no-untyped-def]
+    """G = W[A, A], so that the inner descent runs in cache; columns done..j-1 are read from their rows."""
+    for a in range(k):
+        row = W[A[a]]
+        out = G[a]
+        for b in range(k):
+            out[b] = row[A[b]]
+    for b in range(k):
+        if done <= A[b] < j:
+            for a in range(k):
+                G[a, b] = G[b, a]
+
+
+@kernel
+def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-untyped-def]
+    """Coordinate descent on min 1/2 b'Gb - s'b + lam|b|, keeping pull = s - G b.
+
+    Stops when no step moves the fit by more than tol standard deviations (step^2 G_aa <= tol^2).
+    """
+    limit = tol * tol
+    for _ in range(max_pass):
+        worst = 0.0
+        for a in range(k):
+            old = beta[a]
+            scale = inverse[a]
+            target = pull[a] * scale + old
+            cut = lam[a] * scale
+            new = max(target - cut, 0.0) + min(target + cut, 0.0)
+            step = new - old
+            if step != 0.0:
+                beta[a] = new
+                row = G[a]
+                for b in range(k):
+                    pull[b] -= step * row[b]
+                worst = max(worst, step * step / scale)
+        if worst <= limit:
+            return
+
+
+@kernel
+def write_row(W, s, lam, w, j, done):  # type: ignore[no-untyped-def]
+    """Put w, clipped into the box, into row j of W, and into column j of the rows done..j-1."""
+    row = W[j]
+    fitted = row[j]
+    for i in range(w.shape[0]):
+        row[i] = min(max(w[i], s[i] - lam[i]), s[i] + lam[i])
+    row[j] = fitted
+    for i in range(done, j):
+        W[i, j] = row[i]
+
+
+@kernel
+def mirror_rows(W, done, stop):  # type: ignore[no-untyped-def]
+    """Copy rows done..stop-1 of W into their columns: a few columns at once, because each cache line holds eight."""
+    p = W.shape[0]
+    for i in range(p):
+        out = W[i]
+        if done <= i < stop:
+            for j in range(done, i):
+                W[j, i] = out[j]
+            continue
+        for j in range(done, stop):
+            out[j] = W[j, i]
+
+
+@kernel
+def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass):  # type: ignore[no-untyped-def]
+    """Update columns first..p-1 of W and their coefficients (index, value, count); sd = sqrt(diag(W)).
+
+    Returns (status, column reached). GROW: the column's active set does not fit; BROKEN: a Schur complement
+    is not positive, so W was not positive definite.
+    """
+    p = S.shape[0]
+    cap = index.shape[1]
+    full = lam.shape[0] > 1
+    w, excess, keep = np.empty(p), np.empty(p), np.empty(BLOCK)
+    A = np.empty(cap, np.uint64)
+    beta, step, pull, paid, inverse = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
+    G = np.empty((cap, cap))
+    done = first
+    for j in range(first, p):
+        if j - done == BLOCK:
+            mirror_rows(W, done, j)
+            done = j
+        s = S[j]
+        lam_j = lam[j] if full else lam[0]
+        k = count[j]
+        for a in range(k):
+            A[a] = index[j, a]
+            beta[a] = value[j, a]
+        w[:] = 0.0
+        add_fresh_rows(W, A, beta, k, w, done, j, keep)
+        for attempt in range(2):
+            before = k
+            k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, excess)
+            if k < 0:
+                mirror_rows(W, done, j)
+                return GROW, j
+            if k == before and (attempt == 1 or k == 0):
+                break
+            gather(W, A, k, G, done, j)
+            for a in range(k):
+                i = A[a]
+                pull[a] = s[i] - w[i]
+                paid[a] = lam_j[i]
+                inverse[a] = 1.0 / G[a, a]
+                step[a] = beta[a]
+            descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
+            for a in range(k):
+                step[a] = beta[a] - step[a]
+            add_fresh_rows(W, A, step, k, w, done, j, keep)
+        kept = 0
+        explained = 0.0
+        for a in range(k):
+            if beta[a] != 0.0:
+                explained += beta[a] * w[A[a]]
+                index[j, kept] = A[a]
+                value[j, kept] = beta[a]
+                kept += 1
+        count[j] = kept
+        schur[j] = W[j, j] - explained
+        if not schur[j] > 0.0:
+            return BROKEN, j
+        write_row(W, s, lam_j, w, j, done)
+    mirror_rows(W, done, p)
+    return DONE, p
+
+
+@kernel
+def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
+    """W = S moved towards zero by lam, with S + diagonal on the diagonal: always inside the box.
+
+    Returns the mean over columns of the sum of squared correlations in W: how much columns say about each other.
+    """
+    p = S.shape[0]
+    full = lam.shape[0] > 1
+    rate = np.empty(p)
+    for i in range(p):
+        rate[i] = 1.0 / (S[i, i] + diagonal[i])
+    total = 0.0
+    for i in range(p):
+        s, out = S[i], W[i]
+        paid = lam[i] if full else lam[0]
+        here = 0.0
+        for j in range(p):
+            moved = max(s[j] - paid[j], 0.0) + min(s[j] + paid[j], 0.0)
+            out[j] = moved
+            here += moved * moved * rate[j]
+        here -= out[i] * out[i] * rate[i]
+        out[i] = s[i] + diagonal[i]
+        total += here * rate[i]
+    return total / p
+
+
+@kernel
+def clip_into(W, S, lam, diagonal):  # type: ignore[no-untyped-def]
+    """Clip W into the box around S, in place."""
+    p = S.shape[0]
+    full = lam.shape[0] > 1
+    for i in range(p):
+        s, out = S[i], W[i]
+        paid = lam[i] if full else lam[0]
+        for j in range(p):
+            out[j] = min(max(out[j], s[j] - paid[j]), s[j] + paid[j])
+        out[i] = s[i] + diagonal[i]
+
+
+@kernel
+def symmetrise(index, value, count, schur):  # type: ignore[no-untyped-def]
+    """The precision as compressed rows: T_jj = 1/schur_j, T_ij the mean of what columns i and j say.
+
+    Returns (start, column, entry); the diagonal comes first in each row.
+    """
+    p = count.shape[0]
+    total = p
+    for j in range(p):
+        total += 2 * count[j]
+    where = np.full(p, -1, np.int64)
+    size = np.ones(p, np.int64)
+    # row lengths if every listed entry also created its mirror; the slack is squeezed out below
+    for j in range(p):
+        size[j] += count[j]
+        for a in range(count[j]):
+            size[index[j, a]] += 1
+    start = np.zeros(p + 1, np.int64)
+    for j in range(p):
+        start[j + 1] = start[j] + size[j]
+    fill = start[:p].copy()
+    column = np.empty(total, np.int64)
+    entry = np.empty(total)
+    for j in range(p):
+        column[fill[j]] = j
+        entry[fill[j]] = 1.0 / schur[j]
+        fill[j] += 1
+    for j in range(p):
+        for a in range(count[j]):
+            i = np.int64(index[j, a])
+            half = -0.5 * value[j, a] / schur[j]
+            column[fill[j]], entry[fill[j]] = i, half
+            column[fill[i]], entry[fill[i]] = j, half
+            fill[j] += 1
+            fill[i] += 1
+    new_start = np.zeros(p + 1, np.int64)
+    put = 0
+    for j in range(p):
+        begin = put
+        for a in range(start[j], start[j + 1]):
+            i = column[a]
+            if where[i] >= begin:
+                entry[where[i]] += entry[a]
+            else:
+                where[i] = put
+                column[put], entry[put] = i, entry[a]
+                put += 1
+        new_start[j + 1] = put
+    return new_start, column[:put], entry[:put]

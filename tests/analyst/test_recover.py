@@ -1,0 +1,193 @@
+"""From a release to a graph: unbiased correction, honest error bars, and the same nodes in the same order."""
+
+import json
+import math
+import xml.etree.ElementTree as ElementTree
+
+import networkx
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hazeglass as hg
+from hazeglass.analyst.correct import correct
+from hazeglass.analyst.inference import benjamini_hochberg, infer
+from hazeglass.analyst.moments import NoisyCovariance, covariance_of
+from hazeglass.analyst.selection import ebic, effective_rows
+from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.errors import InputError
+
+CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
+
+
+def chain_rows(n, seed=0, names="abcde", strength=0.7):
+    rng = np.random.default_rng(seed)
+    columns = [rng.standard_normal(n)]
+    for _ in names[1:]:
+        columns.append(strength * columns[-1] + math.sqrt(1 - strength**2) * rng.standard_normal(n))
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+@pytest.fixture
+def graph(make_plan, tmp_path):
+    release = hg.publish(chain_rows(60_000), make_plan(columns="abcde", budget={"mu": 1.0}), tmp_path / "release")
+    return hg.recover(release)
+
+
+def test_the_chain_is_found_and_nothing_else(graph):
+    assert graph.pairs == {frozenset(pair) for pair in CHAIN}
+    assert graph.auc(CHAIN) == 1.0
+    assert graph.names == tuple("abcde")
+
+
+def test_edges_are_sorted_named_and_inside_their_intervals(graph):
+    edges = graph.edges.to_pydict()
+    assert list(zip(edges["source"], edges["target"], strict=True))[:2] == [("a", "b"), ("a", "c")]
+    low, mid, high = (np.array(edges[k]) for k in ("ci_low", "partial_correlation", "ci_high"))
+    assert np.all((low <= mid) & (mid <= high))
+    strengths = np.abs(graph.selected["partial_correlation"].to_numpy())
+    assert np.all(np.diff(strengths) <= 0)
+
+
+def test_saved_files_say_the_same(graph, tmp_path):
+    out = graph.save(tmp_path / "graph")
+    fit = json.loads((out / "fit.json").read_text())
+    assert fit["unit"] == "record"
+    assert fit["mu"] == 1.0
+    assert 0 <= fit["duality_gap"] < 1e-4
+    read = networkx.read_graphml(out / "graph.graphml")
+    labels = {node: data["name"] for node, data in read.nodes(data=True)}
+    assert {frozenset((labels[u], labels[v])) for u, v in read.edges} == graph.pairs
+    assert set(graph.to_networkx().nodes) == set("abcde")
+    assert graph.to_networkx()["a"]["b"]["q_value"] < 0.1
+    page = (out / "report.html").read_text()
+    assert "http://" not in page.replace("http://www.w3.org", "")
+    assert "<script" not in page
+
+
+def test_a_hostile_name_is_only_text(make_plan, tmp_path):
+    names = ["<script>alert(1)</script>", "b & c", "d\x01\u202e"]
+    rows = chain_rows(2000, names="abc").rename_columns(names)
+    columns = [{"name": name, "kind": "continuous", "lower": -4.0, "upper": 4.0} for name in names]
+    release = hg.publish(rows, make_plan(columns_as=columns, budget={"mu": 4.0}), tmp_path / "r")
+    out = hg.recover(release).save(tmp_path / "g")
+    for page in (out / "report.html", tmp_path / "r" / "statement.html"):
+        text = page.read_text()
+        assert "<script>" not in text
+        assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text
+    ElementTree.parse(out / "graph.graphml")
+
+
+@pytest.mark.parametrize("protects", ["entry", "record"])
+def test_table_correction_is_unbiased(make_plan, tmp_path, protects):
+    """Over many releases the mean of S_hat meets the covariance of the rows themselves."""
+    plan = make_plan(form="table", columns="abc", protects=protects, budget={"mu": 3.0})
+    rows = chain_rows(500, names="abc")
+    exact = np.cov(np.column_stack([rows[name].to_numpy().clip(-4, 4) for name in "abc"]), rowvar=False)
+    errors = []
+    for k in range(200):
+        errors.append(covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance - exact)
+    errors = np.array(errors)
+    z = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(200))
+    assert np.abs(z).max() < 4
+
+
+def test_moments_correction_is_unbiased(make_plan, tmp_path):
+    plan = make_plan(columns="abc", protects="entry", budget={"mu": 1.0})
+    rows = chain_rows(500, names="abc")
+    exact = np.cov(np.column_stack([rows[name].to_numpy().clip(-4, 4) / 4 for name in "abc"]), rowvar=False)
+    errors = []
+    for k in range(200):
+        errors.append(covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance - exact)
+    errors = np.array(errors)
+    z = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(200))
+    assert np.abs(z).max() < 4
+
+
+@pytest.mark.parametrize(("form", "mu"), [("table", 30.0), ("moments", 1.0)])
+def test_intervals_cover_and_false_discoveries_stay_rare(make_plan, tmp_path, form, mu):
+    plan = make_plan(form=form, columns="abcde", budget={"mu": mu})
+    rho = 0.7
+    sigma = rho ** np.abs(np.subtract.outer(np.arange(5), np.arange(5)))
+    precision = np.linalg.inv(sigma)
+    truth = -(precision / np.sqrt(np.outer(np.diag(precision), np.diag(precision))))[np.triu_indices(5, 1)]
+    covered, wrong, called = [], 0, 0
+    for k in range(60):
+        release = hg.publish(chain_rows(4000, seed=k), plan, tmp_path / str(k), simulate_seed=k)
+        edges = hg.recover(release).edges.to_pydict()
+        covered.append((np.array(edges["ci_low"]) <= truth) & (truth <= np.array(edges["ci_high"])))
+        selected = np.array(edges["selected"])
+        wrong += np.sum(selected & (np.abs(truth) < 1e-9))
+        called += np.sum(selected)
+    assert 0.91 <= np.mean(covered) <= 0.98
+    assert wrong / max(1, called) <= 0.14
+    assert called > 100
+
+
+def test_a_column_hidden_by_the_noise_is_named(make_plan, tmp_path):
+    release = hg.publish(chain_rows(300, names="abc"), make_plan(form="table", columns="abc"), tmp_path / "r")
+    graph = hg.recover(release)
+    assert graph.fit["hidden_columns"] == ["a", "b", "c"]
+    assert any("hides 3 columns (a, b, c)" in note for note in graph.fit["notes"])
+    assert np.isfinite(graph.precision).all()
+
+
+def test_the_correlation_scale_has_unit_variances():
+    sigma = np.diag([4.0, 9.0]) + 1.0
+    noisy = NoisyCovariance(("x", "y"), 1000, sigma, ErrorModel.of_gaussian_rows(sigma, 1000))
+    corrected = correct(noisy)
+    assert np.diag(corrected.noisy.covariance) == pytest.approx([1, 1])
+    assert corrected.standard_deviations == pytest.approx(np.sqrt([5, 10]))
+    assert effective_rows(corrected.noisy) == pytest.approx(1000, rel=0.05)
+
+
+def test_ebic_keeps_the_edges_of_a_chain_and_drops_the_rest():
+    rng = np.random.default_rng(0)
+    sigma = 0.5 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
+    sample = np.cov(rng.multivariate_normal(np.zeros(6), sigma, size=3000), rowvar=False)
+    noisy = NoisyCovariance(tuple("abcdef"), 3000, sample, ErrorModel.of_gaussian_rows(sample, 3000))
+    choice = ebic(correct(noisy).noisy)
+    support = np.abs(choice.solution.precision) > 1e-8
+    assert all(support[k, k + 1] for k in range(5))
+    assert choice.alphas == tuple(sorted(choice.alphas, reverse=True))
+
+
+def test_a_given_penalty_is_used(graph, make_plan, tmp_path):
+    release = hg.publish(chain_rows(2000), make_plan(columns="abcde"), tmp_path / "r")
+    fit = hg.recover(release, alpha=0.3).fit
+    assert (fit["alpha"], fit["alpha_chosen_by"]) == (0.3, "given")
+
+
+def test_inference_at_the_exact_precision_is_the_identity():
+    sigma = 0.5 ** np.abs(np.subtract.outer(np.arange(4), np.arange(4)))
+    noisy = NoisyCovariance(tuple("abcd"), 100, sigma, ErrorModel.of_gaussian_rows(sigma, 100))
+    precision = np.linalg.inv(sigma)
+    expected = -precision / np.sqrt(np.outer(np.diag(precision), np.diag(precision)))
+    assert infer(noisy, precision).partial_correlation == pytest.approx(expected[np.triu_indices(4, 1)])
+
+
+def test_benjamini_hochberg_matches_scipy():
+    from scipy.stats import false_discovery_control
+
+    p = np.random.default_rng(5).uniform(size=200) ** 3
+    assert benjamini_hochberg(p) == pytest.approx(false_discovery_control(p))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"), [({"alpha": -1.0}, "alpha"), ({"fdr": 0.0}, "fdr"), ({"select": "best"}, "select")]
+)
+def test_wrong_settings_are_named(make_plan, table, tmp_path, settings, message):
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    with pytest.raises(InputError, match=message):
+        hg.recover(release, **settings)
+
+
+def test_one_column_has_no_graph(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(columns="a"), tmp_path / "r")
+    with pytest.raises(InputError, match="at least 2 columns"):
+        hg.recover(release)
+
+
+def test_auc_refuses_an_unknown_node(graph):
+    with pytest.raises(InputError, match="'zz'"):
+        graph.auc([("a", "zz")])

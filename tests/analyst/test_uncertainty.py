@@ -1,0 +1,107 @@
+"""Error models agree with simulation: rows, noisy sums, clipped rows, and what inversion makes of them."""
+
+import math
+
+import numpy as np
+import pytest
+
+from hazeglass.analyst.clipping import unclip
+from hazeglass.analyst.uncertainty import ErrorModel
+
+
+def chain_covariance(p, rho=0.6):
+    return rho ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+
+
+def symmetric_noise(rng, p, sd):
+    noise = np.triu(rng.standard_normal((p, p)) * sd, 1)
+    return noise + noise.T + np.diag(rng.standard_normal(p) * math.sqrt(2) * sd)
+
+
+def partial(matrix):
+    precision = np.linalg.inv(matrix)
+    scale = np.sqrt(np.diag(precision))
+    return -precision / np.outer(scale, scale)
+
+
+def assert_sds_agree(stated, draws, tolerance=0.12):
+    upper = np.triu_indices(stated.shape[0], 1)
+    ratio = draws.std(axis=0)[upper] / stated[upper]
+    assert np.all(np.abs(ratio - 1) < tolerance), ratio.round(2)
+
+
+def test_entries_and_partial_correlations_of_noisy_sums():
+    p, n, sd = 5, 2000, 0.02
+    sigma = chain_covariance(p)
+    rng = np.random.default_rng(0)
+    model = ErrorModel.of_gaussian_rows(sigma, n).plus_isotropic(sd)
+    root = np.linalg.cholesky(sigma)
+    draws = []
+    for _ in range(1500):
+        x = rng.standard_normal((n, p)) @ root.T
+        draws.append(x.T @ x / n + symmetric_noise(rng, p, sd))
+    draws = np.array(draws)
+    assert_sds_agree(model.entry_sd(), draws)
+    assert_sds_agree(model.partial_correlation_sd(np.linalg.inv(sigma)), np.array([partial(s) for s in draws]))
+
+
+def test_rescaling_does_not_change_partial_correlations():
+    sigma = chain_covariance(4)
+    model = ErrorModel.of_gaussian_rows(sigma, 500).plus_isotropic(0.01)
+    factors = np.array([0.5, 3.0, 1.0, 10.0])
+    scaled = model.rescaled(factors)
+    precision = np.linalg.inv(sigma)
+    assert scaled.entry_sd() == pytest.approx(model.entry_sd() * np.outer(factors, factors))
+    assert scaled.partial_correlation_sd(precision / np.outer(factors, factors)) == pytest.approx(
+        model.partial_correlation_sd(precision)
+    )
+
+
+def clip(x, radius):
+    return x * np.minimum(1, radius / np.linalg.norm(x, axis=1))[:, None]
+
+
+def test_unclipping_recovers_the_covariance_of_gaussian_rows():
+    p, n = 8, 400_000
+    sigma = chain_covariance(p, 0.7)
+    x = np.random.default_rng(1).multivariate_normal(np.zeros(p), sigma, size=n)
+    clipped = clip(x, math.sqrt(p))
+    moments = clipped.T @ clipped / n
+    answer = unclip(moments, math.sqrt(p), n, 0.0)
+    before = np.abs(np.linalg.inv(moments) - np.linalg.inv(sigma)).max()
+    after = np.abs(np.linalg.inv(answer.covariance) - np.linalg.inv(sigma)).max()
+    assert answer.share_clipped == pytest.approx(np.mean(np.linalg.norm(x, axis=1) > math.sqrt(p)), abs=0.02)
+    assert before > 0.3
+    assert after < 0.05
+
+
+def test_errors_are_carried_through_the_widening():
+    p, n, sd, radius = 4, 1000, 0.02, 2.0
+    sigma = chain_covariance(p)
+    rng = np.random.default_rng(2)
+    root = np.linalg.cholesky(sigma)
+    draws, stated = [], None
+    for _ in range(600):
+        x = clip(rng.standard_normal((n, p)) @ root.T, radius)
+        answer = unclip(x.T @ x / n + symmetric_noise(rng, p, sd), radius, n, sd)
+        draws.append(answer.covariance)
+    draws = np.array(draws)
+    reference = clip(rng.standard_normal((400_000, p)) @ root.T, radius)
+    stated = unclip(reference.T @ reference / 400_000, radius, n, sd).error
+    assert_sds_agree(stated.entry_sd(), draws, 0.15)
+    assert_sds_agree(stated.partial_correlation_sd(np.linalg.inv(sigma)), np.array([partial(s) for s in draws]), 0.15)
+
+
+def test_rows_clipped_beyond_telling_are_given_up():
+    p, radius = 6, 1.0
+    x = np.random.default_rng(3).standard_normal((5000, p)) * 30
+    clipped = clip(x, radius)
+    assert unclip(clipped.T @ clipped / 5000 * 1.0001, radius, 5000, 0.0) is None
+
+
+def test_no_clipping_leaves_the_covariance_alone():
+    sigma = chain_covariance(5) * 0.01
+    answer = unclip(sigma, 5.0, 100, 0.001)
+    assert answer.covariance == pytest.approx(sigma)
+    plain = ErrorModel.of_gaussian_rows(sigma, 100).plus_isotropic(0.001)
+    assert answer.error.entry_sd() == pytest.approx(plain.entry_sd(), rel=0.05)

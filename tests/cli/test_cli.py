@@ -1,0 +1,235 @@
+"""Commands as a user meets them: one clear sentence, the right exit status, nothing half-written."""
+
+import contextlib
+import json
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import hazeglass as hg
+from hazeglass.cli.app import app
+
+HEADER = "a,b,c\n"
+ROWS = HEADER + "".join(f"{k % 7 - 3},{k % 5 - 2},{k % 3 - 1}\n" for k in range(200))
+
+
+@dataclass
+class Done:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def hazeglass(*arguments, cwd):
+    """Run a command in this process, in the given folder."""
+    with contextlib.chdir(cwd):
+        result = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    if result.exception is not None and not isinstance(result.exception, SystemExit):
+        raise result.exception
+    return Done(result.exit_code, result.stdout, result.stderr)
+
+
+def hazeglass_process(*arguments, cwd):
+    """Run a command as a process of its own, as a user does."""
+    command = [sys.executable, "-m", "hazeglass.cli", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
+
+
+@pytest.fixture
+def desk(tmp_path, plan_text):
+    """A folder with data.csv and plan.toml, as after `plan new` and filling in the bounds."""
+    (tmp_path / "data.csv").write_text(ROWS)
+    (tmp_path / "plan.toml").write_text(plan_text)
+    return tmp_path
+
+
+def publish(desk, *more):
+    return hazeglass("publish", "data.csv", "--plan", "plan.toml", "--out", "release", *more, cwd=desk)
+
+
+def replace(desk, old, new):
+    path = desk / "plan.toml"
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+
+
+MISTAKES = {
+    "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 3, "column 'a' has no lower bound"),
+    "an unknown column": (lambda d: replace(d, 'name = "b"', 'name = "bb"'), 2, "names column 'bb'"),
+    "a column without values": (lambda d: (d / "data.csv").write_text(HEADER + "1,,2\n" * 9), 2, "'b' holds no value"),
+    "text among numbers": (lambda d: (d / "data.csv").write_text(ROWS + "1,two,3\n"), 2, "'b' must hold numbers"),
+    "epsilon of zero": (lambda d: replace(d, "epsilon = 1.0", "epsilon = 0"), 2, "budget.epsilon must be above 0"),
+    "delta of one": (lambda d: replace(d, "delta = 1e-6", "delta = 1.0"), 2, "budget.delta must be below 1"),
+    "an empty file": (lambda d: (d / "data.csv").write_text(""), 2, "data.csv is empty"),
+    "a header without rows": (lambda d: (d / "data.csv").write_text(HEADER), 2, "at least 2 rows, got 0"),
+    "a single row": (lambda d: (d / "data.csv").write_text(HEADER + "1,2,3\n"), 2, "at least 2 rows, got 1"),
+    "duplicate names": (lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"), 2, "'a' appears twice"),
+    "an existing output": (lambda d: (d / "release").mkdir(), 2, "already exists"),
+    "no data": (lambda d: (d / "data.csv").unlink(), 2, "there is no file 'data.csv'"),
+    "no plan": (lambda d: (d / "plan.toml").unlink(), 2, "there is no plan 'plan.toml'"),
+    "ragged rows": (lambda d: (d / "data.csv").write_text(ROWS + "1,2\n"), 2, "every row must have 3 fields"),
+    "not text": (lambda d: (d / "data.csv").write_bytes(b"a,b,c\n1,2,\xff\xfe\n" * 9), 2, "must hold numbers"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_publish_meets_a_mistake_with_one_sentence_and_writes_nothing(desk, name):
+    prepare, status, message = MISTAKES[name]
+    prepare(desk)
+    before = sorted(path.name for path in desk.rglob("*"))
+    done = publish(desk)
+    assert done.returncode == status, done.stderr
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert done.stdout == ""
+    assert sorted(path.name for path in desk.rglob("*")) == before
+
+
+def test_the_journey_from_a_file_to_a_report(desk):
+    done = publish(desk)
+    assert done.returncode == 0, done.stderr
+    assert "each record (one whole row)" in done.stdout
+    done = hazeglass("verify", "release", cwd=desk)
+    assert done.returncode == 0
+    assert "Every file is as it was published" in done.stdout
+    done = hazeglass("recover", "release", "--out", "graph", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    names = {path.name for path in (desk / "graph").iterdir()}
+    assert names == {"edges.csv", "precision.parquet", "graph.graphml", "fit.json", "report.html"}
+    header = (desk / "graph" / "edges.csv").read_text().splitlines()[0].replace('"', "")
+    assert header == "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected"
+    assert pq.read_schema(desk / "graph" / "precision.parquet").names == ["a", "b", "c"]
+
+
+def test_verify_and_recover_refuse_a_changed_byte(desk):
+    publish(desk)
+    part = desk / "release" / "moments.parquet"
+    content = bytearray(part.read_bytes())
+    content[100] ^= 1
+    part.write_bytes(bytes(content))
+    for command in (("verify", "release"), ("recover", "release", "--out", "graph")):
+        done = hazeglass(*command, cwd=desk)
+        assert done.returncode == 2
+        assert "moments.parquet was changed after publication" in done.stderr
+    assert not (desk / "graph").exists()
+
+
+def test_verify_refuses_a_simulation_with_status_3(desk):
+    hg.publish(desk / "data.csv", desk / "plan.toml", desk / "sim", simulate_seed=1)
+    done = hazeglass("verify", "sim", cwd=desk)
+    assert done.returncode == 3
+    assert "simulation" in done.stderr
+    done = hazeglass("verify", "sim", "--json", cwd=desk)
+    assert done.returncode == 3
+    assert json.loads(done.stdout)["ok"] is False
+
+
+def test_a_scaffolded_plan_is_refused_until_bounds_are_filled_in(desk):
+    done = hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    text = (desk / "new.toml").read_text()
+    assert 'name = "a"\nkind = "integer"\n# lower =' in text
+    done = hazeglass("plan", "check", "new.toml", cwd=desk)
+    assert done.returncode == 3
+    assert "column 'a' has no lower and no upper bound" in done.stderr
+    (desk / "new.toml").write_text(text.replace("# lower = ", "lower = -4 # ").replace("# upper = ", "upper = 4 # "))
+    assert hazeglass("plan", "check", "new.toml", cwd=desk).returncode == 0
+    assert hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk).returncode == 2
+
+
+def test_a_scaffold_leaves_text_out_and_survives_odd_names(tmp_path):
+    odd = 'quote " back\\slash\nline'
+    pq.write_table(pa.table({odd: [1.0, 2.0], "name": ["x", "y"], "count": [1, 2]}), tmp_path / "d.parquet")
+    done = hazeglass("plan", "new", "d.parquet", cwd=tmp_path)
+    assert done.returncode == 0
+    assert "Left out, because they do not hold numbers: name." in done.stdout
+    text = (tmp_path / "plan.toml").read_text()
+    (tmp_path / "plan.toml").write_text(
+        text.replace("# lower = ", "lower = 0 # ").replace("# upper = ", "upper = 9 # ")
+    )
+    assert hg.Plan.load(tmp_path / "plan.toml").names == (odd, "count")
+
+
+def test_preview_speaks_json_and_words(desk):
+    done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--json", cwd=desk)
+    look = json.loads(done.stdout)
+    assert look["promise"]["epsilon"] == pytest.approx(1.0)
+    assert [form["form"] for form in look["forms"]] == ["moments", "table"]
+    done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", cwd=desk)
+    assert "smallest edge" in done.stdout
+    done = hazeglass("plan", "preview", "plan.toml", "--rows", "1", cwd=desk)
+    assert done.returncode == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("recover", "release", "--out", "g", "--fdr", "2"), "fdr must lie strictly between 0 and 1"),
+        (("recover", "release", "--out", "g", "--alpha", "-1"), "alpha must be"),
+        (("recover", "release", "--out", "release"), "already exists"),
+        (("recover", "nothing", "--out", "g"), "is not a folder"),
+        (("recover", "release", "--out", "g", "--select", "magic"), "magic"),
+        (("publsh", "x"), "No such command"),
+        (("plan", "preview", "plan.toml"), "--rows"),
+    ],
+)
+def test_a_typo_gets_status_2(desk, arguments, message):
+    publish(desk)
+    done = hazeglass(*arguments, cwd=desk)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (desk / "g").exists()
+
+
+def test_help_and_version_answer(tmp_path):
+    assert "publish" in hazeglass_process("--help", cwd=tmp_path).stdout
+    assert hg.__version__ in hazeglass_process("--version", cwd=tmp_path).stdout
+
+
+def test_a_mistake_ends_a_real_process_with_its_status(desk):
+    replace(desk, "lower = -4.0\n", "")
+    done = hazeglass_process("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("hazeglass: column 'a' has no lower bound")
+
+
+def test_interrupting_publish_leaves_nothing_behind(desk):
+    (desk / "data.csv").write_text(HEADER + "1,2,3\n" * 2_000_000)
+    replace(desk, 'form = "moments"', 'form = "table"')
+    command = [sys.executable, "-m", "hazeglass.cli", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
+    process = subprocess.Popen(command, cwd=desk, stderr=subprocess.PIPE, text=True)
+    for _ in range(200):
+        if any(desk.glob(".release.partial-*")):
+            break
+        time.sleep(0.02)
+    time.sleep(0.3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "interrupted; nothing was written" in errors
+    assert sorted(path.name for path in desk.iterdir()) == ["data.csv", "plan.toml"]
+
+
+def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
+    (tmp_path / "data.csv").write_text(ROWS)
+    text = plan_text.replace('form = "moments"', 'form = "table"').replace('protects = "record"', 'protects = "entry"')
+    text = text.replace('kind = "continuous"\nlower = -4.0', 'kind = "integer"\nnoise = "discrete"\nlower = -4', 1)
+    text = text.replace(
+        'kind = "continuous"\nlower = -4.0', 'kind = "continuous"\ntransform = "asinh"\nlower = -4.0', 1
+    )
+    Path(tmp_path / "plan.toml").write_text(text)
+    assert publish(tmp_path).returncode == 0
+    table = hg.load(tmp_path / "release").table()
+    assert pa.types.is_int64(table.schema.field("a").type)
+    assert pa.types.is_float64(table.schema.field("b").type)

@@ -1,0 +1,72 @@
+"""Shared by all tests: a small plan and a small table."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hazeglass.publisher.plan import Plan
+
+
+def plan_document(form="moments", protects="record", columns=("a", "b", "c"), **release):
+    return {
+        "release": {"title": "Test", "form": form, "protects": protects, **release},
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "columns": [{"name": name, "kind": "continuous", "lower": -4.0, "upper": 4.0} for name in columns],
+    }
+
+
+@pytest.fixture
+def make_plan():
+    """A plan from keyword arguments; `budget` and `columns_as` replace whole sections."""
+
+    def make(budget=None, columns_as=None, **release):
+        document = plan_document(**release)
+        if budget is not None:
+            document["budget"] = budget
+        if columns_as is not None:
+            document["columns"] = columns_as
+        return Plan.from_dict(document)
+
+    return make
+
+
+@pytest.fixture
+def table():
+    """600 rows of three columns: a chain a - b - c."""
+    rng = np.random.default_rng(7)
+    a = rng.standard_normal(600)
+    b = 0.8 * a + 0.6 * rng.standard_normal(600)
+    c = 0.8 * b + 0.6 * rng.standard_normal(600)
+    return pa.table({"a": a, "b": b, "c": c})
+
+
+@pytest.fixture
+def plan_text():
+    """A complete plan.toml."""
+    return _PLAN
+
+
+_PLAN = """\
+[release]
+title = "Test"
+form = "moments"
+protects = "record"
+[budget]
+epsilon = 1.0
+delta = 1e-6
+[[columns]]
+name = "a"
+kind = "continuous"
+lower = -4.0
+upper = 4.0
+[[columns]]
+name = "b"
+kind = "continuous"
+lower = -4.0
+upper = 4.0
+[[columns]]
+name = "c"
+kind = "continuous"
+lower = -4.0
+upper = 4.0
+"""

@@ -1,0 +1,141 @@
+"""The sensitivities of the mechanisms, confirmed by brute force over neighbours."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+from hazeglass.errors import InputError
+from hazeglass.guarantee.sensitivity import UNITS, Unit, mean_weight, moments_distance, table_distance
+
+COLUMNS = range(2, 7)
+
+
+def moments_change(x, y, a):
+    """Distance of two rows' contributions in units of tau: T1 scaled by a, off-diagonals once, diagonal over sqrt 2."""
+    second = np.outer(x, x) - np.outer(y, y)
+    upper = second[np.triu_indices(len(x), 1)]
+    return math.sqrt(np.sum(upper**2) + np.sum(np.diag(second) ** 2) / 2 + a**2 * np.sum((x - y) ** 2))
+
+
+def largest_over_the_ball(p, r, a, seed):
+    """Climb from random starts over pairs of rows in the ball of radius r."""
+    rng = np.random.default_rng(seed)
+
+    def pair(v):
+        x, y = v[:p], v[p:]
+        return x * min(1, r / np.linalg.norm(x)), y * min(1, r / np.linalg.norm(y))
+
+    best = 0.0
+    for _ in range(8):
+        answer = minimize(lambda v: -moments_change(*pair(v), a), 3 * rng.standard_normal(2 * p), method="L-BFGS-B")
+        best = max(best, -answer.fun)
+    return best
+
+
+@pytest.mark.parametrize("p", COLUMNS)
+@pytest.mark.parametrize("share", [0.0, 0.3, 1.0])
+def test_record_moments_in_the_ball_reach_and_never_exceed_the_formula(p, share):
+    r = math.sqrt(p / 3)
+    claimed = moments_distance(Unit("record"), columns=p, radius=r, mean_weight=share * r)
+    found = largest_over_the_ball(p, r, share * r, seed=p)
+    assert found <= claimed * (1 + 1e-9)
+    assert found >= claimed * (1 - 1e-4)
+
+
+@pytest.mark.parametrize("p", COLUMNS)
+def test_record_moments_in_the_box_never_exceed_the_formula(p):
+    a = 0.4
+    claimed = moments_distance(Unit("record"), columns=p, radius=math.sqrt(p), mean_weight=a)
+    corners = [np.array(c, dtype=float) for c in itertools.product((-1, 0, 1), repeat=p)] if p <= 4 else [
+        np.array(c, dtype=float) for c in itertools.product((-1, 1), repeat=p)
+    ]  # fmt: skip
+    found = max(moments_change(x, y, a) for x, y in itertools.combinations(corners, 2))
+    assert found <= claimed * (1 + 1e-12)
+    assert found >= 0.8 * claimed
+
+
+@pytest.mark.parametrize("p", COLUMNS)
+@pytest.mark.parametrize("a", [0.1, 0.5, 1.0])
+def test_entry_moments_reach_and_never_exceed_the_formula(p, a):
+    claimed = moments_distance(Unit("entry"), columns=p, radius=math.sqrt(p), mean_weight=a)
+    grid = np.linspace(-1, 1, 9)
+    found = 0.0
+    for rest in itertools.product((-1.0, 0.3, 1.0), repeat=p - 1):
+        for old, new in itertools.product(grid, grid):
+            x, y = np.array([old, *rest]), np.array([new, *rest])
+            found = max(found, moments_change(x, y, a))
+    assert found <= claimed * (1 + 1e-12)
+    assert found == pytest.approx(claimed)
+
+
+@pytest.mark.parametrize("k", [1, 3, 7])
+def test_readings_moments_reach_and_never_exceed_the_formula(k):
+    p, a = 4, 0.3
+    claimed = moments_distance(Unit("readings", readings=k), columns=p, radius=2.0, mean_weight=a)
+    rng = np.random.default_rng(k)
+
+    def change(old, new):
+        """Sum over k rows, each with its first cell replaced."""
+        second = old.T @ old - new.T @ new
+        upper = second[np.triu_indices(p, 1)]
+        first = a * (old - new).sum(axis=0)
+        return math.sqrt(np.sum(upper**2) + np.sum(np.diag(second) ** 2) / 2 + np.sum(first**2))
+
+    aligned, flipped = np.ones((k, p)), np.ones((k, p))
+    flipped[:, 0] = -1
+    assert change(aligned, flipped) == pytest.approx(claimed)
+    for _ in range(300):
+        old = rng.uniform(-1, 1, (k, p))
+        new = old.copy()
+        new[:, 0] = rng.uniform(-1, 1, k)
+        assert change(old, new) <= claimed
+
+
+@pytest.mark.parametrize("p", COLUMNS)
+def test_table_distances_are_those_of_the_farthest_neighbours(p):
+    n, k, m, r = 9, 4, 3, 1.1
+    ones, minus = np.ones((n, p)), -np.ones((n, p))
+
+    def flip(rows, columns):
+        table = ones.copy()
+        table[np.ix_(rows, columns)] = minus[np.ix_(rows, columns)]
+        return float(np.linalg.norm(ones - table))
+
+    every = list(range(p))
+    assert table_distance(Unit("entry"), columns=p, rows=n) == pytest.approx(flip([0], [0]))
+    assert table_distance(Unit("readings", readings=k), columns=p, rows=n) == pytest.approx(flip(list(range(k)), [0]))
+    assert table_distance(Unit("record"), columns=p, rows=n) == pytest.approx(flip([0], every))
+    assert table_distance(Unit("person", max_rows=m), columns=p, rows=n) == pytest.approx(flip(list(range(m)), every))
+    assert table_distance(Unit("column"), columns=p, rows=n) == pytest.approx(flip(list(range(n)), [0]))
+    assert table_distance(Unit("record"), columns=p, rows=n, radius=r) == pytest.approx(2 * r)
+
+
+def test_a_person_of_m_rows_moves_moments_m_times_as_far_as_a_record():
+    p, r, a, m = 3, 1.2, 0.4, 5
+    one = moments_distance(Unit("record"), columns=p, radius=r, mean_weight=a)
+    assert moments_distance(Unit("person", max_rows=m), columns=p, radius=r, mean_weight=a) == pytest.approx(m * one)
+
+
+def test_moments_refuse_to_protect_a_column_and_say_why():
+    with pytest.raises(InputError, match="whole column"):
+        moments_distance(Unit("column"), columns=3, radius=1.0, mean_weight=0.1)
+
+
+def test_moments_of_one_column_cannot_protect_entries():
+    with pytest.raises(InputError, match="at least 2 columns"):
+        moments_distance(Unit("entry"), columns=1, radius=1.0, mean_weight=0.1)
+
+
+def test_the_mean_never_weighs_more_than_half_the_radius():
+    assert mean_weight(2.0, rows=2, mu=0.01) == pytest.approx(1.0)
+    assert mean_weight(2.0, rows=10**8, mu=1.0) == pytest.approx(2.0 / 100)
+    with pytest.raises(InputError, match="must not exceed"):
+        moments_distance(Unit("record"), columns=3, radius=1.0, mean_weight=1.1)
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_every_unit_has_words(name):
+    assert len(Unit(name, readings=96, max_rows=8).in_words) > 10

@@ -1,0 +1,31 @@
+"""Clipped rows are on the lattice and inside the ball, always: the promise is computed for that ball."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hazeglass.publisher.clip import clip_to_lattice
+
+
+@settings(max_examples=200)
+@given(st.integers(1, 40), st.integers(20, 2**16), st.floats(0.3, 1.0), st.integers(0, 2**32 - 1))
+def test_rounded_rows_never_leave_the_ball(p, steps, share, seed):
+    radius = share * np.sqrt(p)
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((50, p)) * 10.0 ** rng.uniform(-3, 3, (50, 1))
+    rows[0] = radius / np.sqrt(p)
+    z = clip_to_lattice(rows, steps=steps, radius=radius)
+    exact = [sum(int(v) ** 2 for v in row) for row in z]
+    assert np.array_equal(z, np.rint(z))
+    assert max(exact) <= (radius * steps) ** 2
+
+
+def test_rows_inside_the_ball_are_only_rounded():
+    rows = np.array([[0.3, -0.2], [0.0, 0.1]])
+    assert np.array_equal(clip_to_lattice(rows, steps=1000, radius=1.4), np.rint(rows * 1000))
+
+
+def test_rounding_has_no_drift_towards_zero():
+    rows = np.random.default_rng(1).uniform(0.2, 0.8, (200_000, 1))
+    z = clip_to_lattice(rows, steps=10, radius=None)
+    assert abs((z / 10 - rows).mean()) < 5 * 0.03 / np.sqrt(200_000)

@@ -1,0 +1,139 @@
+"""The moments form: exact sums whatever the engine, the stated noise, and a promise that matches it."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hazeglass as hg
+from hazeglass.compute.engines import get_engine
+from hazeglass.compute.tables import open_table
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.sensitivity import Unit, moments_distance
+from hazeglass.publisher import moments as module
+from hazeglass.publisher.rows import Rows
+
+
+def sums(plan, data, engine="serial"):
+    rows = Rows(plan, open_table(data))
+    stage = module.first_stage(plan, rows.n, plan.guarantee)
+    parts = get_engine(engine).map(module._block_sums(rows, stage), rows.blocks())
+    return stage, *module._sum_up(parts, len(plan.columns))
+
+
+def test_sums_are_the_same_bits_for_every_engine_block_size_and_source(make_plan, tmp_path, monkeypatch):
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(0)
+    data = pa.table({name: rng.uniform(-5, 5, 70_001) for name in "abc"})
+    pq.write_table(data, tmp_path / "d.parquet", row_group_size=999)
+    plan = make_plan()
+    _, first, second = sums(plan, data)
+    for source, engine, rows in [
+        (data, "threads", 1 << 16),
+        (data, "serial", 100),
+        (str(tmp_path / "d.parquet"), "threads", 777),
+    ]:
+        monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", rows)
+        _, again, second_again = sums(plan, source, engine)
+        assert np.array_equal(first, again)
+        assert np.array_equal(second, second_again)
+
+
+def test_sums_are_exactly_those_of_the_integer_rows(make_plan):
+    rng = np.random.default_rng(1)
+    data = pa.table({name: rng.uniform(-4, 4, 500) for name in "abc"})
+    plan = make_plan(clip_radius=1.1)
+    rows = Rows(plan, open_table(data))
+    stage, first, second = sums(plan, data)
+    z = module.clip_to_lattice(rows.unit_box(next(rows.blocks())), steps=stage.steps, radius=stage.radius)
+    exact = [[sum(int(r[i]) * int(r[j]) for r in z) for j in range(3)] for i in range(3)]
+    assert second.tolist() == exact
+    assert first.tolist() == [sum(int(r[i]) for r in z) for i in range(3)]
+
+
+def test_no_neighbour_moves_the_sums_by_more_than_the_promise_allows(make_plan):
+    """Replace one row by another, in the lattice integers themselves, and measure in units of the actual noise."""
+    plan = make_plan(budget={"mu": 0.8}, adaptive=False)
+    rng = np.random.default_rng(2)
+    base = rng.uniform(-4, 4, (20, 3))
+    worst = 0.0
+    for _ in range(200):
+        other = base.copy()
+        other[7] = rng.choice([-1, 1], 3) * rng.choice([4.0, 400.0, 2.0, 0.0], 3)
+        stage, first, second = sums(plan, base_table(base))
+        _, first2, second2 = sums(plan, base_table(other))
+        d1, d2 = (first - first2).astype(float), (second - second2).astype(float)
+        noise_off, noise_mean = stage.tau * stage.steps**2, stage.tau * stage.steps / stage.mean_weight
+        moved = np.sum((d2[np.triu_indices(3, 1)] / noise_off) ** 2)
+        moved += np.sum((np.diag(d2) / (math.sqrt(2) * noise_off)) ** 2) + np.sum((d1 / noise_mean) ** 2)
+        worst = max(worst, math.sqrt(moved))
+    assert worst <= 0.8 * (1 + 1e-12)
+    assert worst >= 0.5
+
+
+def base_table(rows):
+    return pa.table(dict(zip("abc", rows.T, strict=True)))
+
+
+def test_the_stated_tau_keeps_the_stated_mu(make_plan, table, tmp_path):
+    plan = make_plan()
+    release = hg.publish(table, plan, tmp_path / "r")
+    stages = release.manifest.stages
+    for stage in stages:
+        needed = moments_distance(plan.unit, columns=3, radius=stage.radius, mean_weight=stage.mean_weight)
+        assert stage.tau >= needed / stage.mu * (1 - 1e-12)
+    assert GaussianDP(stages[0].mu).compose(GaussianDP(stages[1].mu)).mu == pytest.approx(release.guarantee.mu)
+    assert stages[0].mu ** 2 == pytest.approx(0.1 * release.guarantee.mu**2)
+
+
+@pytest.mark.parametrize(("protects", "adaptive"), [("entry", None), ("record", False)])
+def test_released_moments_are_unbiased_with_the_stated_noise(make_plan, tmp_path, protects, adaptive):
+    extra = {} if adaptive is None else {"adaptive": adaptive}
+    plan = make_plan(protects=protects, budget={"mu": 2.0}, **extra)
+    rng = np.random.default_rng(4)
+    raw = rng.uniform(-1.5, 1.5, (300, 3))
+    scaled = raw / 4
+    errors, means = [], []
+    for k in range(400):
+        moments = hg.publish(base_table(raw), plan, tmp_path / str(k)).moments()[0]
+        errors.append(((moments.second - scaled.T @ scaled / 300) / moments.second_noise_sd)[np.triu_indices(3)])
+        means.append((moments.mean - scaled.mean(axis=0)) / moments.mean_noise_sd)
+    z = np.column_stack([errors, means])
+    assert np.all(np.abs(z.mean(axis=0)) < 5 / math.sqrt(400))
+    assert np.all(np.abs(z.var(axis=0) - 1) < 5 * math.sqrt(2 / 400))
+    assert np.all(np.abs(np.corrcoef(z.T)[np.triu_indices(z.shape[1], 1)]) < 5 / math.sqrt(400))
+
+
+def test_the_diagonal_carries_sqrt_two_times_the_noise(make_plan, table, tmp_path):
+    moments = hg.publish(table, make_plan(), tmp_path / "r").moments()[-1]
+    off, diagonal = moments.second_noise_sd[0, 1], moments.second_noise_sd[0, 0]
+    assert diagonal == pytest.approx(math.sqrt(2) * off, rel=1e-6)
+
+
+def test_the_second_stage_uses_only_released_numbers(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    first, stage = release.moments()[0], release.manifest.stages[1]
+    assert stage.centre == pytest.approx(tuple(first.mean))
+    variance = np.maximum(np.diag(first.second) - first.mean**2, np.diag(first.second_noise_sd))
+    assert np.array(stage.scale) == pytest.approx(np.sqrt(variance), rel=1e-9)
+
+
+def test_many_rows_get_a_coarser_lattice_instead_of_an_overflow(make_plan):
+    plan = make_plan()
+    for n in (10**3, 10**6, 10**9, 10**12, 10**14):
+        for stage in module.design_stages(plan, n):
+            largest = n * (stage.steps * stage.radius) ** 2 + 20 * stage.tau * stage.steps**2
+            assert largest < 2**62
+            assert stage.steps >= 16
+
+
+def test_a_budget_too_small_for_the_sums_is_refused(make_plan):
+    with pytest.raises(hg.errors.DataError, match="do not fit"):
+        module.design_stages(make_plan(budget={"mu": 1e-15}), 10**6)
+
+
+def test_person_and_record_stages_scale_alike():
+    one = moments_distance(Unit("record"), columns=4, radius=1.0, mean_weight=0.2)
+    assert moments_distance(Unit("person", max_rows=3), columns=4, radius=1.0, mean_weight=0.2) == 3 * one

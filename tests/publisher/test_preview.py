@@ -1,0 +1,64 @@
+"""The preview foretells what a release turns out to be, from public numbers alone."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hazeglass as hg
+from hazeglass.analyst.moments import covariance_of
+from hazeglass.errors import InputError
+from hazeglass.publisher.preview import SUPPOSED_SPREAD, epsilon_to_see
+
+NAMES = "abcd"
+
+
+@pytest.mark.parametrize(("form", "extra"), [("table", {}), ("moments", {"adaptive": False})])
+def test_the_foretold_error_is_the_error_of_released_correlations(make_plan, tmp_path, form, extra):
+    plan = make_plan(form=form, columns=NAMES, budget={"mu": 8.0}, **extra)
+    n, sd = 4000, SUPPOSED_SPREAD * 4.0
+    look = plan.preview(n)
+    rng = np.random.default_rng(0)
+    found = []
+    for k in range(60):
+        rows = pa.table({name: rng.standard_normal(n) * sd for name in NAMES})
+        covariance = covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance
+        scale = np.sqrt(np.diag(covariance))
+        found.append((covariance / np.outer(scale, scale))[np.triu_indices(4, 1)])
+    foretold = np.hypot(look.chosen.sampling_error, look.chosen.privacy_error)
+    assert np.std(found) == pytest.approx(foretold, rel=0.15)
+
+
+def test_moments_beat_the_table_at_the_same_budget(make_plan):
+    look = make_plan(columns=NAMES).preview(50_000)
+    moments, table = look.forms
+    assert (moments.form, table.form) == ("moments", "table")
+    assert moments.privacy_error < table.privacy_error / 100
+    assert look.chosen == moments
+
+
+def test_noise_and_sampling_meet_where_it_says(make_plan):
+    plan = make_plan(columns=NAMES)
+    rows = round(plan.preview(1000).rows_for_equal_noise)
+    meeting = plan.preview(rows).chosen
+    assert meeting.ratio == pytest.approx(1.0, rel=0.01)
+    assert make_plan(form="table").preview(1000).rows_for_equal_noise is None
+
+
+def test_epsilon_to_see_inverts_the_smallest_edge(make_plan):
+    plan = make_plan(columns=NAMES)
+    epsilon = epsilon_to_see(plan, 20_000, 0.05)
+    seen = make_plan(columns=NAMES, budget={"epsilon": epsilon, "delta": 1e-6}).preview(20_000).chosen.detectable
+    assert seen == pytest.approx(0.05, rel=1e-3)
+    assert epsilon_to_see(plan, 100, 0.05) is None
+    with pytest.raises(InputError):
+        epsilon_to_see(plan, 100, 1.5)
+
+
+def test_a_preview_touches_no_data_and_refuses_nonsense(make_plan):
+    with pytest.raises(InputError, match="rows must be at least 2"):
+        make_plan().preview(1)
+
+
+def test_cell_noise_is_in_the_columns_own_unit(make_plan):
+    look = make_plan(form="table", protects="entry", budget={"mu": 2.0}).preview(100)
+    assert look.cell_noise["a"] == pytest.approx(4.0, rel=1e-3)

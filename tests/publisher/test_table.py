@@ -1,0 +1,110 @@
+"""The table form: unbiased cells, the stated noise, and never less noise than the promise needs."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hazeglass as hg
+from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.publisher.table import TableMechanism
+
+INTEGERS = [{"name": "k", "kind": "integer", "lower": 0, "upper": 20}]
+MIXED = [
+    {"name": "x", "kind": "continuous", "lower": -1.0, "upper": 1.0},
+    {"name": "k", "kind": "integer", "lower": -3, "upper": 40},
+    {"name": "big", "kind": "integer", "lower": 0, "upper": 10**9},
+    {"name": "l", "kind": "continuous", "lower": 1.0, "upper": 10_000.0, "transform": "log"},
+]
+
+
+def spans(mechanism):
+    """Largest possible move of each column, in lattice steps, from what the mechanism states about itself."""
+    for column in mechanism.columns:
+        noise = column.cell_noise
+        if mechanism.keeps_integers(column):
+            yield math.ceil((column.upper - column.lower) / noise.step), noise
+        else:
+            yield 2 * round(column.half_width / noise.step), noise
+
+
+@pytest.mark.parametrize("mu", [0.02, 0.3, 1.0, 5.0, 40.0])
+@pytest.mark.parametrize("noise", ["rounded", "discrete"])
+def test_a_record_costs_at_most_mu_and_hardly_less(make_plan, mu, noise):
+    columns = [dict(column) for column in MIXED]
+    for column in columns:
+        if column["kind"] == "integer":
+            column["noise"] = noise
+    plan = make_plan(form="table", budget={"mu": mu}, columns_as=columns)
+    costs = [lattice_noise(n.family, n.scale).mu(span) for span, n in spans(TableMechanism.design(plan, 100))]
+    total = math.sqrt(sum(cost**2 for cost in costs))
+    assert total <= mu * (1 + 1e-12)
+    assert total >= 0.99 * mu
+
+
+@pytest.mark.parametrize(
+    ("protects", "extra", "factor"), [("entry", {}, 1), ("readings", {"readings": 96}, 96), ("column", {}, 5000)]
+)
+def test_other_units_cost_at_most_mu(make_plan, protects, extra, factor):
+    plan = make_plan(form="table", protects=protects, budget={"mu": 0.7}, columns_as=MIXED, **extra)
+    for span, noise in spans(TableMechanism.design(plan, 5000)):
+        assert math.sqrt(factor) * span / noise.scale <= 0.7 * (1 + 1e-12)
+
+
+def test_clipped_rows_cost_at_most_mu_and_need_less_noise(make_plan):
+    boxed = TableMechanism.design(make_plan(form="table"), 100).columns[0].cell_noise
+    clipped = TableMechanism.design(make_plan(form="table", clip_radius=0.9), 100).columns[0].cell_noise
+    steps = round(4.0 / clipped.step)
+    assert 2 * 0.9 * steps / clipped.scale <= hg.GaussianDP.from_budget(1.0, 1e-6).mu * (1 + 1e-12)
+    assert clipped.variance < boxed.variance * (0.9**2 / 3) * 1.01
+
+
+def test_released_cells_are_unbiased_with_the_stated_variance(make_plan, tmp_path):
+    plan = make_plan(form="table", budget={"mu": 8.0})
+    rng = np.random.default_rng(3)
+    raw = rng.uniform(-3, 3, (40_000, 3))
+    release = hg.publish(pa.table(dict(zip("abc", raw.T, strict=True))), plan, tmp_path / "r")
+    noise = np.column_stack([release.table()[name].to_numpy() for name in "abc"]) - raw
+    stated = np.array([column.cell_noise.variance for column in release.columns])
+    n = len(raw)
+    assert np.all(np.abs(noise.mean(axis=0)) < 5 * np.sqrt(stated / n))
+    assert np.all(np.abs(noise.var(axis=0) / stated - 1) < 5 * math.sqrt(2 / n))
+    assert np.all(np.abs(np.corrcoef(noise.T)[np.triu_indices(3, 1)]) < 5 / math.sqrt(n))
+
+
+def test_integer_columns_stay_integers_and_missing_cells_become_the_middle(make_plan, tmp_path):
+    columns = [{**INTEGERS[0], "noise": "discrete"}]
+    plan = make_plan(form="table", protects="entry", budget={"mu": 30.0}, columns_as=columns)
+    data = pa.table({"k": pa.array([None] * 3000 + [5] * 3000 + [99] * 3000, type=pa.int64())})
+    released = hg.publish(data, plan, tmp_path / "r").table()["k"]
+    assert pa.types.is_int64(released.type)
+    means = released.to_numpy().reshape(3, 3000).mean(axis=1)
+    assert means == pytest.approx([10, 5, 20], abs=0.1)
+
+
+def test_a_transform_is_applied_after_clamping(make_plan, tmp_path):
+    plan = make_plan(form="table", protects="entry", budget={"mu": 50.0}, columns_as=[MIXED[3]])
+    data = pa.table({"l": np.repeat([0.0, 100.0, 1e9], 2000)})
+    released = hg.publish(data, plan, tmp_path / "r").table()["l"].to_numpy().reshape(3, 2000).mean(axis=1)
+    assert released == pytest.approx([0.0, math.log(100), math.log(1e4)], abs=0.05)
+
+
+def test_two_releases_of_the_same_rows_share_no_noise(make_plan, table, tmp_path):
+    plan = make_plan(form="table")
+    first = hg.publish(table, plan, tmp_path / "1").table()["a"].to_numpy()
+    second = hg.publish(table, plan, tmp_path / "2").table()["a"].to_numpy()
+    assert abs(np.corrcoef(first, second)[0, 1]) < 0.25
+    assert not np.any(first == second) or np.mean(first == second) < 0.05
+
+
+def test_a_simulation_repeats_whatever_the_engine(make_plan, tmp_path):
+    plan = make_plan(form="table")
+    data = pa.table({name: np.zeros(150_000) for name in "abc"})
+    runs = [
+        hg.publish(data, plan, tmp_path / f"{engine}{k}", engine=engine, simulate_seed=5).table()
+        for k, engine in enumerate(["serial", "threads", "threads"])
+    ]
+    assert runs[0].equals(runs[1])
+    assert runs[0].equals(runs[2])
+    assert not runs[0].equals(hg.publish(data, plan, tmp_path / "other", simulate_seed=6).table())
