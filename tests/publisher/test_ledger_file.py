@@ -174,6 +174,7 @@ def _spend_all(path, mu, results):
         results.put(taken)
 
 
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_publishers_at_once_never_spend_more_than_the_total(ledger):
     context = multiprocessing.get_context("fork")
     results = context.Queue()

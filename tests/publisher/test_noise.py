@@ -5,6 +5,8 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from scipy import stats
 
 from hazeglass.errors import InputError
@@ -12,6 +14,7 @@ from hazeglass.guarantee.fixedpoint import exp_neg
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
 from hazeglass.guarantee.thresholds import cumulative_thresholds
 from hazeglass.publisher import noise as module
+from hazeglass.publisher.kernels import staircase
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import SecretBits, SeededBits
 
@@ -169,6 +172,57 @@ def test_fast_and_exact_arithmetic_agree_on_every_try(scale):
         assert got.tolist() == expected[:500]
 
 
+def one_try(stairs, words):
+    """What the compiled loop makes of three words: a value, None for a rejection, or "undecided"."""
+    table, out = stairs.table, np.zeros(1, dtype=np.int64)
+    constants = (np.uint64(stairs.curve), stairs.block_bits, np.uint64(stairs.mantissa), stairs.exponent)
+    shift = np.uint64(64 - module._GUIDE_BITS)
+    done, _, undecided = staircase(
+        np.array(words, dtype=np.uint64), table.thresholds.high, table.guide, shift, *constants, out
+    )
+    return "undecided" if undecided else int(out[0]) if done else None
+
+
+@settings(max_examples=400, deadline=None)
+@given(
+    family=st.sampled_from(FAMILIES),
+    scale=st.sampled_from([257.0, 511.99, 4097.3, 123456.789, 1e11, 2.0**58 - 64, 2.0**58]),
+    place=st.one_of(st.integers(0, 2**64 - 1), st.sampled_from([0, 1, 2, 3, 2**64 - 2, 2**64 - 1, 2**63])),
+    threshold=st.integers(0, 3000),
+    nudge=st.integers(-2, 2),
+    coin=st.one_of(st.integers(0, 2**64 - 1), st.integers(2**60 - 2, 2**60 + 2), st.none()),
+    offset=st.integers(-3000, 3000),
+)
+def test_what_the_compiled_loop_decides_no_further_bit_could_change(
+    family, scale, place, threshold, nudge, coin, offset
+):
+    """Words on and beside every border: of a stair, of the coin, of a place; settled with all zeros and all ones."""
+    stairs = module._staircase(family(scale))
+    word = int(stairs.table.thresholds.high[threshold]) + nudge
+    word = min(max(word, 0), 2**64 - 1)
+    if coin is None:  # beside the border of the coin
+        stair = stairs.table.thresholds.value(word << 64)
+        f = Fraction(place >> 1, 2**63)
+        if stairs.block_bits >= 0:
+            f = Fraction((place >> 1) >> (63 - stairs.block_bits), 2**stairs.block_bits)
+        border = (1 << 64) - exp_neg(stairs.step**2 / 2 * f * (2 * stair + f), 64)
+        coin = min(max(border + offset, 0), 2**64 - 1)
+    words = [word, place, coin]
+    decided = one_try(stairs, words)
+    zeros, ones = (module._settle(stairs, words, Words(*[fill] * 5)) for fill in (0, 2**64 - 1))
+    if decided != "undecided":
+        assert decided == zeros == ones
+    elif coin > 2**61:  # the coin was clear, so a border of the stair or of the rounding was hit
+        assert nudge == 0 or (family is RoundedGaussian and zeros != ones)
+
+
+def test_the_tests_of_fit_notice_noise_one_percent_too_small():
+    draws = draw(RoundedGaussian(990.0), 1_000_000, SecretBits())
+    assert chi_square(RoundedGaussian(1000.0), draws) < ONE_IN_A_MILLION
+    with pytest.raises(AssertionError):
+        moments_agree(RoundedGaussian(1000.0), draws)
+
+
 @pytest.mark.parametrize("family", FAMILIES)
 def test_total_variation_is_below_the_promised_bound_at_every_scale(family):
     for scale in (2.0**-6, 0.3, 1.0, 256.0, 257.0, 1000.0, 4096.0, 4097.0, 8191.9, 1e7, 2.0**58):
@@ -189,6 +243,7 @@ def test_threads_draw_at_once_without_sharing_anything():
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 def test_children_of_a_fork_draw_other_noise_than_the_parent():
     noise, bits = RoundedGaussian(2.0**40), SecretBits()
     seen = draw(noise, 1000, bits).tolist()

@@ -55,9 +55,8 @@ def _square_sum(mus: Iterable[float]) -> Fraction:
 
 def _root(square: Fraction) -> float:
     """The square root to double precision, also where the square itself would not fit a float."""
-    shift = 2 * max(
-        0, 64 - (square.numerator // square.denominator).bit_length() // 2 + square.denominator.bit_length()
-    )
+    # Shifted, by an even number of bits, to at least 128 of them, so that the integer root has 64.
+    shift = max(0, 130 - square.numerator.bit_length() + square.denominator.bit_length()) // 2 * 2
     scaled = (square.numerator << shift) // square.denominator
     return math.isqrt(scaled) / (1 << (shift // 2))
 

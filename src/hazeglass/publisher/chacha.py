@@ -66,8 +66,10 @@ def keystream(key: NDArray[np.uint32], counter: int, nonce: NDArray[np.uint32], 
     """
     start = np.zeros(16, np.uint32)
     start[0], start[1], start[2], start[3] = 0x61707865, 0x3320646E, 0x79622D32, 0x6B206574
-    start[4:12] = key
-    start[13:16] = nonce
+    for word in range(8):  # loops, because numba takes seconds to compile the assignment of a slice
+        start[4 + word] = key[word]
+    for word in range(3):
+        start[13 + word] = nonce[word]
     x = np.empty(16 * LANES, np.uint32)
     blocks = out.size // 16
     for first in range(0, blocks, LANES):
