@@ -30,8 +30,9 @@ def test_the_foretold_error_is_the_error_of_released_correlations(make_plan, tmp
 
 def test_moments_beat_the_table_at_the_same_budget(make_plan):
     look = make_plan(columns=NAMES).preview(50_000)
-    moments, table = look.forms
-    assert (moments.form, table.form) == ("moments", "table")
+    moments, table, synthetic = look.forms
+    assert [form.form for form in look.forms] == ["moments", "table", "synthetic"]
+    assert synthetic.detectable == moments.detectable
     assert moments.privacy_error < table.privacy_error / 100
     assert look.chosen == moments
 

@@ -104,7 +104,7 @@ def _alternatives(plan: Plan) -> list[Plan]:
         return [table]
     adaptive = plan.unit.name in ("record", "person")
     moments = replace(plan, form="moments", adaptive=adaptive, clip_radius=None, dependence="linear", columns=plain)
-    return [moments, table]
+    return [moments, table, replace(moments, form="synthetic")]
 
 
 def _form_preview(plan: Plan, rows: int) -> FormPreview:

@@ -22,11 +22,11 @@ from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
 
-__all__ = ["RADIUS_SHARE", "private_radius"]
+__all__ = ["RADIUS_SHARE", "SEARCH_STEPS", "private_radius"]
 
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
-_STEPS = 6  # of bisection: a grid of 64 radii
+SEARCH_STEPS = 6  # of bisection: a grid of 64 radii
 
 
 def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
@@ -37,7 +37,7 @@ def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine
         histogram += part
     rows.check_no_empty_column()
     within = np.cumsum(histogram[:-1])
-    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(_STEPS) / guarantee.mu)))
+    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(SEARCH_STEPS) / guarantee.mu)))
     low, high = 0, grid.size - 1
     asked: list[tuple[float, int]] = []
     while low < high:
@@ -57,7 +57,7 @@ def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine
 
 def radius_grid(columns: int) -> npt.NDArray[np.float64]:
     """Public candidates, from a sixty-fourth of the box's radius to all of it, in equal ratios."""
-    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**_STEPS))
+    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**SEARCH_STEPS))
 
 
 def _histogram(block: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
