@@ -134,7 +134,7 @@ def test_verify_refuses_a_simulation_with_status_3(desk):
     assert json.loads(done.stdout)["ok"] is False
     done = hazeglass("verify", "sim", "--simulation", cwd=desk)
     assert done.returncode == 0
-    assert "nothing is promised" in done.stdout
+    assert "A simulation, as announced" in done.stdout
 
 
 def test_a_scaffolded_plan_is_refused_until_bounds_are_filled_in(desk):
