@@ -60,6 +60,13 @@ def test_a_preview_touches_no_data_and_refuses_nonsense(make_plan):
         make_plan().preview(1)
 
 
+def test_variance_noise_is_in_the_columns_own_unit(make_plan, tmp_path):
+    plan = make_plan(adaptive=False)
+    release = hg.publish(pa.table({name: np.zeros(500) for name in "abc"}), plan, tmp_path / "r")
+    on_unit_scale = release.moments()[0].second_noise_sd[0, 0]
+    assert plan.preview(500).variance_noise["a"] == pytest.approx(16 * on_unit_scale, rel=1e-6)
+
+
 def test_cell_noise_is_in_the_columns_own_unit(make_plan):
     look = make_plan(form="table", protects="entry", budget={"mu": 2.0}).preview(100)
     assert look.cell_noise["a"] == pytest.approx(4.0, rel=1e-3)
