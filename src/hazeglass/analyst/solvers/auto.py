@@ -9,6 +9,9 @@ from hazeglass.analyst.solvers.attempt import Solver, Start
 from hazeglass.analyst.solvers.components import Named
 from hazeglass.analyst.solvers.feasible import feasible_start
 
+# Newton closes in within a few steps or not at all (a Hessian too ill-conditioned for coordinate descent); admm does
+# not care. Asked for by name, newton gets its own, larger limit.
+NEWTON_STEPS = 25
 SOLVERS: dict[str, Solver] = {"cd": cd.solve, "newton": newton.solve, "admm": admm.solve}
 
 
@@ -21,7 +24,8 @@ def solve_block(
         return Named(exact, "closed form")
     best: Named | None = None
     for name in SOLVERS if solver == "auto" else (solver,):
-        attempt = SOLVERS[name](S, penalty, tol=tol, max_iter=max_iter, start=start)
+        limit = NEWTON_STEPS if (solver, name, max_iter) == ("auto", "newton", None) else max_iter
+        attempt = SOLVERS[name](S, penalty, tol=tol, max_iter=limit, start=start)
         if attempt.certificate is None and solver == "cd":
             safe = feasible_start(S, penalty)
             attempt = attempt if safe is None else cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=safe)
