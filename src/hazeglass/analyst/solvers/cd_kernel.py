@@ -184,7 +184,8 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
         for a in range(k):
             A[a] = index[j, a]
             beta[a] = value[j, a]
-        w[:] = 0.0
+        for i in range(p):
+            w[i] = 0.0
         for attempt in range(3):
             if attempt > 0 or k == 0:
                 known = k
@@ -305,17 +306,20 @@ def symmetrise(index, value, count, schur):  # type: ignore[no-untyped-def]
     total = p
     for j in range(p):
         total += 2 * count[j]
-    where = np.full(p, -1, np.int64)
-    size = np.ones(p, np.int64)
+    where, size = np.empty(p, np.int64), np.empty(p, np.int64)
+    for j in range(p):
+        where[j] = -1
+        size[j] = 1
     # row lengths if every listed entry also created its mirror; the slack is squeezed out below
     for j in range(p):
         size[j] += count[j]
         for a in range(count[j]):
             size[index[j, a]] += 1
-    start = np.zeros(p + 1, np.int64)
+    start, fill = np.empty(p + 1, np.int64), np.empty(p, np.int64)
+    start[0] = 0
     for j in range(p):
+        fill[j] = start[j]
         start[j + 1] = start[j] + size[j]
-    fill = start[:p].copy()
     column = np.empty(total, np.int64)
     entry = np.empty(total)
     for j in range(p):
@@ -330,7 +334,8 @@ def symmetrise(index, value, count, schur):  # type: ignore[no-untyped-def]
             column[fill[i]], entry[fill[i]] = j, half
             fill[j] += 1
             fill[i] += 1
-    new_start = np.zeros(p + 1, np.int64)
+    new_start = np.empty(p + 1, np.int64)
+    new_start[0] = 0
     put = 0
     for j in range(p):
         begin = put

@@ -17,6 +17,6 @@ FAST = {"contract", "reassoc", "nsz"}
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call."""
     try:
-        return njit(cache=True, fastmath=FAST, nogil=True)(function)
+        return njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # numba found nowhere to write its cache
-        return njit(fastmath=FAST, nogil=True)(function)
+        return njit(fastmath=FAST, nogil=True, error_model="numpy")(function)
