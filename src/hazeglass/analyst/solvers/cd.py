@@ -23,9 +23,9 @@ FIRST_CAPACITY = 64
 # Inner tolerances. The first sweep sees columns of W that are still wrong by about the squared correlations, so
 # solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
 FIRST_TOLERANCE = 1e-2
-WEAK_COUPLING = 0.01
-DENSE_BELOW = 6  # non-zeros per column from which a small matrix is factored faster densely
-MAX_PASSES = 8
+WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
+SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
+MAX_PASSES = 6
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
 
 
@@ -72,11 +72,12 @@ def solve(
     if start is None:
         lists = _Lists.empty(p, FIRST_CAPACITY)
         coupling = cd_kernel.threshold_into(S, lam, diagonal, W)
-        inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
+        inner_tol = (
+            later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE * (3 if coupling > STRONG_COUPLING else 1)
+        )
     else:
         lists = _Lists.of_precision(start.precision)
-        W[:] = start.covariance
-        cd_kernel.clip_into(W, S, lam, diagonal)
+        cd_kernel.clip_into(start.covariance, S, lam, diagonal, W)
         inner_tol = later_tol
     sd = np.sqrt(np.diagonal(W))
     best: Certificate | None = None
@@ -132,8 +133,9 @@ def _check(
         miss = size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
         if size < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
-    few = entry.size < (DENSE_BELOW if p < 600 else 30) * p
-    log_determinant = _logdet(start, column, entry, sparse=few)
+    T = np.zeros((p, p))
+    scatter(start, column, entry, T)
+    log_determinant = _logdet(T, start, column)
     if log_determinant is None:
         return float(slack), None
     objective = linear - log_determinant
@@ -143,21 +145,16 @@ def _check(
         if dual_factor is None:
             return float(slack), None
         gap = objective - logdet(dual_factor) - p
-    T = np.zeros((p, p))
-    scatter(start, column, entry, T)
     dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
 
 
-def _logdet(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray, *, sparse: bool) -> float | None:
-    """log det of the precision in compressed rows; None where it is not positive definite."""
-    from hazeglass.analyst.solvers.sparse_certificate import scatter
+def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64]) -> float | None:
+    """log det of the precision; None where it is not positive definite."""
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
-    p = start.size - 1
-    T = np.zeros((p, p))
-    scatter(start, column, entry, T)
-    if sparse:
-        return sparse_logdet(T, start, column)
-    factor = cholesky(T, overwrite=True)
+    p = T.shape[0]
+    if column.size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4:
+        return sparse_logdet(T.copy(), start, column)
+    factor = cholesky(T)
     return None if factor is None else logdet(factor)

@@ -256,15 +256,15 @@ def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def clip_into(W, S, lam, diagonal):  # type: ignore[no-untyped-def]
-    """Clip W into the box around S, in place."""
+def clip_into(guess, S, lam, diagonal, W):  # type: ignore[no-untyped-def]
+    """W = guess clipped into the box around S."""
     p = S.shape[0]
     full = lam.shape[0] > 1
     for i in range(p):
-        s, out = S[i], W[i]
+        s, source, out = S[i], guess[i], W[i]
         paid = lam[i] if full else lam[0]
         for j in range(p):
-            out[j] = min(max(out[j], s[j] - paid[j]), s[j] + paid[j])
+            out[j] = min(max(source[j], s[j] - paid[j]), s[j] + paid[j])
         out[i] = s[i] + diagonal[i]
 
 
