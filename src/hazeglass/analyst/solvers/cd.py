@@ -135,7 +135,7 @@ def _check(
             return float(slack), None
     T = np.zeros((p, p))
     scatter(start, column, entry, T)
-    log_determinant = _logdet(T, start, column)
+    log_determinant = _logdet(T, start, column, entry)
     if log_determinant is None:
         return float(slack), None
     objective = linear - log_determinant
@@ -149,12 +149,15 @@ def _check(
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
 
 
-def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64]) -> float | None:
-    """log det of the precision; None where it is not positive definite."""
+def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> float | None:
+    """log det of the precision T, also given as compressed rows; None where it is not positive definite."""
+    from hazeglass.analyst.solvers.sparse_certificate import scatter
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
     p = T.shape[0]
     if column.size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4:
-        return sparse_logdet(T.copy(), start, column)
+        work = np.zeros((p, p))  # not T.copy(): pages without an entry are never touched
+        scatter(start, column, entry, work)
+        return sparse_logdet(work, start, column)
     factor = cholesky(T)
     return None if factor is None else logdet(factor)
