@@ -2,8 +2,8 @@
 
 Column j of W solves min w' inv(W_11) w over its part of the box, which is a lasso in beta = inv(W_11) w. From a
 positive definite W inside the box every update keeps W positive definite. The start is S moved towards zero by the
-penalty: always in the box, and nearly always positive definite. Should it not be, a Schur complement turns negative
-and the attempt ends there; nothing is believed without the certificate. See docs/maths/solvers.md.
+penalty: always in the box, and nearly always positive definite. Should it not be, a Cholesky factor (dense input) or a
+Schur complement (sparse) tells, and the attempt ends; nothing is believed without the certificate.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
 SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
 MAX_PASSES = 6
+DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
 
 
@@ -71,14 +72,17 @@ def solve(
     W = np.empty_like(S)
     if start is None:
         lists = _Lists.empty(p, FIRST_CAPACITY)
-        coupling = cd_kernel.threshold_into(S, lam, diagonal, W)
+        coupling, density = cd_kernel.threshold_into(S, lam, diagonal, W)
         inner_tol = (
             later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE * (3 if coupling > STRONG_COUPLING else 1)
         )
     else:
         lists = _Lists.of_precision(start.precision)
         cd_kernel.clip_into(start.covariance, S, lam, diagonal, W)
-        inner_tol = later_tol
+        inner_tol, density = later_tol, float(np.mean(lists.count)) / p
+    # Where sweeps are dear a factor is cheap; where W is sparse the first Schur complements tell as well.
+    if density > DENSE and cholesky(W) is None:
+        return Attempt(None, 0)
     sd = np.sqrt(np.diagonal(W))
     best: Certificate | None = None
     tried, last_progress, mark = 0, 0, np.inf

@@ -233,7 +233,8 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
 def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
     """W = S moved towards zero by lam, with S + diagonal on the diagonal: always inside the box.
 
-    Returns the mean over columns of the sum of squared correlations in W: how much columns say about each other.
+    Returns the mean over columns of the sum of squared correlations in W (how much columns say about each other)
+    and the share of its entries that are not 0.
     """
     p = S.shape[0]
     full = lam.shape[0] > 1
@@ -241,6 +242,7 @@ def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
     for i in range(p):
         rate[i] = 1.0 / (S[i, i] + diagonal[i])
     total = 0.0
+    filled = 0
     for i in range(p):
         s, out = S[i], W[i]
         paid = lam[i] if full else lam[0]
@@ -249,10 +251,11 @@ def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
             moved = max(s[j] - paid[j], 0.0) + min(s[j] + paid[j], 0.0)
             out[j] = moved
             here += moved * moved * rate[j]
+            filled += moved != 0.0
         here -= out[i] * out[i] * rate[i]
         out[i] = s[i] + diagonal[i]
         total += here * rate[i]
-    return total / p
+    return total / p, filled / (p * p)
 
 
 @kernel
