@@ -2,8 +2,8 @@
 
 Column j of W solves min w' inv(W_11) w over its part of the box, which is a lasso in beta = inv(W_11) w. From a
 positive definite W inside the box every update keeps W positive definite. The start is S moved towards zero by the
-penalty: always in the box, and nearly always positive definite. Should it not be, a Cholesky factor (dense input) or a
-Schur complement (sparse) tells, and the attempt ends; nothing is believed without the certificate.
+penalty: always in the box, and nearly always positive definite. Should it not be, the descent gets a few sweeps only and
+ends at the first Schur complement that is not positive; nothing is believed without the certificate.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
 SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
 MAX_PASSES = 6
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
+UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
 
 
@@ -80,13 +81,13 @@ def solve(
         lists = _Lists.of_precision(start.precision)
         cd_kernel.clip_into(start.covariance, S, lam, diagonal, W)
         inner_tol, density = later_tol, float(np.mean(lists.count)) / p
-    # Where sweeps are dear a factor is cheap; where W is sparse the first Schur complements tell as well.
-    if density > DENSE and cholesky(W) is None:
-        return Attempt(None, 0)
+    # Where sweeps are dear a factor is cheap. Without a safe start the descent still often arrives, and then soon.
+    unsafe = density > DENSE and cholesky(W) is None
+    limit = UNSAFE_SWEEPS if unsafe else max_iter or DEFAULT_MAX_ITER
     sd = np.sqrt(np.diagonal(W))
     best: Certificate | None = None
     tried, last_progress, mark = 0, 0, np.inf
-    for count in range(1, (max_iter or DEFAULT_MAX_ITER) + 1):
+    for count in range(1, limit + 1):
         tried = count
         if not _sweep(S, lam, W, sd, lists, inner_tol):
             break
