@@ -34,7 +34,7 @@ def solve_block(
     for name in _order(S, penalty) if solver == "auto" else (solver,):
         limit = NEWTON_STEPS if (solver, name, max_iter) == ("auto", "newton", None) else max_iter
         attempt = SOLVERS[name](S, penalty, tol=tol, max_iter=limit, start=start)
-        if attempt.certificate is None and solver == "cd":
+        if solver == "cd" and max_iter is None and not attempt.reached(tol):
             safe = feasible_start(S, penalty)
             attempt = attempt if safe is None else cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=safe)
         if attempt.unbounded or attempt.reached(tol):

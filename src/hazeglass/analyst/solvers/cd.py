@@ -2,8 +2,8 @@
 
 Column j of W solves min w' inv(W_11) w over its part of the box, which is a lasso in beta = inv(W_11) w. From a
 positive definite W inside the box every update keeps W positive definite. The start is S moved towards zero by the
-penalty: always in the box, and nearly always positive definite. Should it not be, the descent gets a few sweeps only and
-ends at the first Schur complement that is not positive; nothing is believed without the certificate.
+penalty: always in the box, and nearly always positive definite. Should it not be, the descent gets a few sweeps only
+and ends at the first Schur complement that is not positive; nothing is believed without the certificate.
 """
 
 from __future__ import annotations
@@ -66,30 +66,19 @@ def solve(
     S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
 ) -> Attempt:
     """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
-    from hazeglass.analyst.solvers import cd_kernel
-
-    lam, diagonal, p = penalty.off, penalty.diagonal, penalty.size
+    p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
-    W = np.empty_like(S)
-    if start is None:
-        lists = _Lists.empty(p, FIRST_CAPACITY)
-        coupling, density = cd_kernel.threshold_into(S, lam, diagonal, W)
-        inner_tol = (
-            later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE * (3 if coupling > STRONG_COUPLING else 1)
-        )
-    else:
-        lists = _Lists.of_precision(start.precision)
-        cd_kernel.clip_into(start.covariance, S, lam, diagonal, W)
-        inner_tol, density = later_tol, float(np.mean(lists.count)) / p
+    W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
+    limit = max_iter or DEFAULT_MAX_ITER
     # Where sweeps are dear a factor is cheap. Without a safe start the descent still often arrives, and then soon.
-    unsafe = density > DENSE and cholesky(W) is None
-    limit = UNSAFE_SWEEPS if unsafe else max_iter or DEFAULT_MAX_ITER
+    if density > DENSE and cholesky(W) is None:
+        limit = min(limit, UNSAFE_SWEEPS)
     sd = np.sqrt(np.diagonal(W))
     best: Certificate | None = None
     tried, last_progress, mark = 0, 0, np.inf
     for count in range(1, limit + 1):
         tried = count
-        if not _sweep(S, lam, W, sd, lists, inner_tol):
+        if not _sweep(S, penalty.off, W, sd, lists, inner_tol):
             break
         inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
         slack, found = _check(S, penalty, W, sd, lists, tol)
@@ -102,6 +91,24 @@ def solve(
         if count - last_progress > STALL:
             break
     return Attempt(best, tried)
+
+
+def _begin(
+    S: FloatArray, penalty: Penalty, start: Start | None, later_tol: float
+) -> tuple[FloatArray, _Lists, float, float]:
+    """W inside the box, the coefficients, the first inner tolerance, and the share of non-zeros to expect."""
+    from hazeglass.analyst.solvers.cd_kernel import clip_into, threshold_into
+
+    W = np.empty_like(S)
+    if start is not None:
+        lists = _Lists.of_precision(start.precision)
+        clip_into(start.covariance, S, penalty.off, penalty.diagonal, W)
+        return W, lists, later_tol, float(np.mean(lists.count)) / penalty.size
+    coupling, density = threshold_into(S, penalty.off, penalty.diagonal, W)
+    inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
+    if coupling > STRONG_COUPLING:
+        inner_tol *= 3
+    return W, _Lists.empty(penalty.size, FIRST_CAPACITY), inner_tol, float(density)
 
 
 def _sweep(S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float) -> bool:
