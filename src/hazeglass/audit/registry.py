@@ -1,0 +1,117 @@
+"""Every mechanism that is attacked, and by what. A new form is one entry of ATTACKS and its rows in `mechanisms`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from hazeglass.audit.attack import Attack, Together
+from hazeglass.audit.moments_attack import attack_moments
+from hazeglass.audit.paper import CentredCounts, PaperCovariance, PaperTable
+from hazeglass.audit.table_attack import attack_table
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.publisher.plan import Plan
+
+__all__ = ["ATTACKS", "Target", "mechanisms", "paper_claims", "targets_of"]
+
+ROWS = 1 << 14  # of the tables the moments are summed from; a table's own noise needs none of its other rows
+COLUMN_ROWS = 8  # in the column unit every row is attacked
+
+# form of a plan -> the attack on what it releases. Synthetic rows are drawn from the released moments, which lie beside
+# them in the bundle: whoever attacks those needs no rows.
+ATTACKS: dict[str, Callable[[Plan, int], Attack]] = {
+    "table": attack_table,
+    "moments": attack_moments,
+    "synthetic": attack_moments,
+}
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to attack: labels, the claim, and how to set the attack up."""
+
+    form: str
+    unit: str
+    noise: str
+    claimed_mu: float
+    attack: Callable[[], Attack]
+    ours: bool = True
+
+
+def mechanisms(mu: float) -> Iterator[Target]:
+    """Every form, unit and noise family at one budget."""
+    for noise in ("rounded", "discrete"):
+        for unit in ("entry", "readings", "record", "person", "column"):
+            yield _target(_plan(mu, "table", unit, noise), noise)
+    for unit in ("record", "person"):
+        yield _target(_plan(mu, "table", unit, clip_radius=1.0), "rounded, clipped")
+    yield Target("table twice", "entry", "rounded", mu, lambda: _twice(mu))
+    for unit in ("entry", "readings", "record", "person"):
+        adaptive = {"adaptive": False} if unit in ("record", "person") else {}
+        yield _target(_plan(mu, "moments", unit, **adaptive), "rounded")
+    yield _target(_plan(mu, "moments", "record", clip_radius="private"), "rounded, private radius")
+    for unit in ("record", "person"):
+        yield _target(_plan(mu, "moments", unit), "rounded, two stages")
+        yield _target(_plan(mu, "moments", unit, dependence="curved"), "rounded, curved")
+    yield _target(_plan(mu, "synthetic", "record"), "rounded, two stages")
+
+
+def paper_claims(mu: float = 1.0) -> Iterator[Target]:
+    """The paper's mechanisms at noise for which it claims this mu."""
+    shape = "7466 x 11"
+    yield Target("paper: rows", "entry", f"Gaussian, {shape}", mu, lambda: PaperTable(mu), ours=False)
+    yield Target("paper: covariance", "entry", f"Gaussian, {shape}", mu, lambda: PaperCovariance(mu), ours=False)
+    yield Target("paper: centred counts", "entry", "discrete, 7466 rows", mu, lambda: CentredCounts(mu), ours=False)
+
+
+def targets_of(plan: Plan) -> Iterator[Target]:
+    """A plan's own mechanism; in units that change one column only, one target for each sort of column."""
+    if plan.form != "table" or plan.unit.name in ("record", "person"):
+        yield _target(plan, _noise_of(plan))
+        return
+    seen = set()
+    for k, column in enumerate(plan.columns):
+        sort = (column.kind, column.transform, column.noise)
+        if sort not in seen:
+            seen.add(sort)
+            yield _target(plan, f"{column.noise}, column {column.name!r}", k)
+
+
+def _noise_of(plan: Plan) -> str:
+    parts = [" and ".join(sorted({column.noise for column in plan.columns}, reverse=True))]
+    parts += ["clipped"] if plan.form == "table" and plan.clip_radius is not None else []
+    parts += ["private radius"] if plan.clip_radius == "private" else []
+    parts += ["curved" if plan.dependence == "curved" else "two stages"] if plan.adaptive else []
+    return ", ".join(parts)
+
+
+def _target(plan: Plan, noise: str, column: int | None = None) -> Target:
+    rows = COLUMN_ROWS if plan.unit.name == "column" else max(ROWS, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+
+    def attack() -> Attack:
+        return attack_table(plan, rows, column) if plan.form == "table" else ATTACKS[plan.form](plan, rows)
+
+    return Target(plan.form, plan.unit.name, noise, plan.guarantee.mu, attack)
+
+
+def _twice(mu: float) -> Together:
+    """Two tables of the same data at different budgets, which together cost mu."""
+    plan = _plan(mu, "table", "entry")
+    parts = [replace(plan, guarantee=GaussianDP(mu * share)) for share in (0.6, 0.8)]
+    return Together(attack_table(parts[0], 2), attack_table(parts[1], 2), (0.6 * mu, 0.8 * mu))
+
+
+def _plan(mu: float, form: str, unit: str, noise: str = "rounded", **release: Any) -> Plan:
+    """Four columns on [0, 1], or small counts where the noise is to be discrete."""
+    column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
+    if noise == "discrete":
+        column = {"kind": "integer", "lower": 0, "upper": 10, "noise": "discrete"}
+    extra = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}.get(unit, {})
+    return Plan.from_dict(
+        {
+            "release": {"title": "Audit", "form": form, "protects": unit, **extra, **release},
+            "budget": {"mu": mu},
+            "columns": [{"name": name, **column} for name in "abcd"],
+        }
+    )
