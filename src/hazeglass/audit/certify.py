@@ -20,6 +20,7 @@ from hazeglass.errors import InputError
 __all__ = ["Certificate", "certify", "upper_rate"]
 
 Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
 _CANDIDATES = 257
 
 
@@ -79,13 +80,13 @@ def certify(under: Floats, under_neighbour: Floats, *, statistics: Sequence[str]
     )
 
 
-def upper_rate(errors: npt.NDArray[np.int64], runs: int, level: float) -> Floats:
+def upper_rate(errors: Counts, runs: int, level: float) -> Floats:
     """Clopper-Pearson: a rate that is below the true one with probability at most `level`."""
     rest = np.maximum(runs - errors, 1)
     return np.asarray(np.where(errors >= runs, 1.0, betaincinv(errors + 1.0, rest, 1.0 - level)))
 
 
-def _bound(false_positives: npt.NDArray[np.int64], false_negatives: npt.NDArray[np.int64], runs: int, level: float) -> Floats:  # fmt: skip
+def _bound(false_positives: Counts, false_negatives: Counts, runs: int, level: float) -> Floats:
     """Phi^-1(1 - alpha) - Phi^-1(beta) at the upper bounds of both rates, each wrong with probability level / 2."""
     alpha, beta = (upper_rate(errors, runs, level / 2) for errors in (false_positives, false_negatives))
     return np.asarray(np.where((alpha < 1) & (beta < 1), -ndtri(alpha) - ndtri(beta), 0.0))

@@ -104,7 +104,7 @@ class AdaptiveAttack:
         released, both = self.stages(side, runs, bits)
         n, mus = self.first.n, (self.first.stage.mu, self.second.mu)
         left = likelihood_ratio(released[0], *self.first.sums, n)
-        right = likelihood_ratio(released[1], *both, n)
+        right = likelihood_ratio(released[1], both[0], both[1], n)
         return contrasted(left, right, *mus)
 
     def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], list[Sums]]:
@@ -116,7 +116,7 @@ class AdaptiveAttack:
         return (scout, add_noise(*both[side], self.second, n, bits)), both
 
     def _sums(self, box: Floats, centre: Floats, scale: Floats) -> Sums:
-        runs, (k, p) = len(centre), box.shape
+        runs, k = len(centre), len(box)
         rows = np.tile(box, (runs, 1))
         z = lattice_rows(rows, np.repeat(centre, k, axis=0), np.repeat(scale, k, axis=0), self.second)
         z = z.reshape(runs, k, -1)
@@ -170,9 +170,7 @@ def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
     spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
     counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
     distinct = [np.vstack([changed, spread]) for changed in (x, y)]
-    sums = [
-        exact_sums(_table(plan, np.repeat(rows, counts, axis=0)), scout, get_engine("serial")) for rows in distinct
-    ]
+    sums = [exact_sums(_table(plan, np.repeat(rows, counts, axis=0)), scout, get_engine("serial")) for rows in distinct]
     boxes = [_read(plan, rows) for rows in distinct]
     first = StageAttack(scout, n, (sums[0], sums[1]))
     return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64))

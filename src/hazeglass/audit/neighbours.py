@@ -23,7 +23,7 @@ _INVERSE = {"log": np.exp, "log1p": np.expm1, "sqrt": np.square, "asinh": np.sin
 
 def alternating(count: int) -> Floats:
     """+1, -1, +1, ...: as far apart as equal signs, and noise that two cells share cancels in the difference."""
-    return 1.0 - 2.0 * (np.arange(count) % 2)
+    return np.asarray(1.0 - 2.0 * (np.arange(count) % 2), dtype=np.float64)
 
 
 def far_rows(columns: int, tilt: float) -> list[tuple[Floats, Floats]]:
@@ -34,7 +34,7 @@ def far_rows(columns: int, tilt: float) -> list[tuple[Floats, Floats]]:
     of the box. The others serve where x and y are seen through something else: y agrees with x on every second column,
     at part of its length, and opposes it on the rest.
     """
-    x = 1.0 - 2.0 * (np.arange(columns) // 2 % 2)
+    x = np.asarray(1.0 - 2.0 * (np.arange(columns) // 2 % 2), dtype=np.float64)
     half = np.arange(columns) % 2 == 1
     ys = [np.where(half, -x, part * x) for part in (1.0, 0.7, 0.5, 0.4, 0.3, 0.2, 0.0)]
     across = alternating(columns) - x * (x @ alternating(columns)) / columns

@@ -88,8 +88,9 @@ class PaperCovariance:
 class CentredCounts:
     """Counts minus their column mean, plus integer noise: every fraction shows the column's sum modulo n.
 
-    The claim is mu = (Delta_f + 2 K) / (sqrt(2 n) K sigma), K = min |x| / n over the centred cells, Delta_f = 2 range^2 / n.
-    The column holds 1 and -1 in turn; one cell is 1 under D, 2 under D', so that the sum is 0 or 1.
+    The claim is mu = (Delta_f + 2 K) / (sqrt(2 n) K sigma), K = min |x| / n over the centred cells,
+    Delta_f = 2 range^2 / n. The column holds 1 and -1 in turn; one cell is 1 under D and 2 under D', so that the sum
+    is 0 or 1.
     """
 
     mu: float
@@ -109,4 +110,4 @@ class CentredCounts:
         column[0] += side
         cell = (column - column.mean())[1]
         released = cell + draw(DiscreteGaussian(self.sigma), runs, bits)
-        return np.rint(-released * ROWS)[:, None] % ROWS
+        return np.asarray(np.rint(-released * ROWS) % ROWS)[:, None]

@@ -48,8 +48,7 @@ def mechanisms(mu: float) -> Iterator[Target]:
         yield _target(_plan(mu, "table", unit, clip_radius=1.0), "rounded, clipped")
     yield Target("table twice", "entry", "rounded", mu, lambda: _twice(mu))
     for unit in ("entry", "readings", "record", "person"):
-        adaptive = {"adaptive": False} if unit in ("record", "person") else {}
-        yield _target(_plan(mu, "moments", unit, **adaptive), "rounded")
+        yield _target(_plan(mu, "moments", unit, adaptive=False), "rounded")
     yield _target(_plan(mu, "moments", "record", clip_radius="private"), "rounded, private radius")
     for unit in ("record", "person"):
         yield _target(_plan(mu, "moments", unit), "rounded, two stages")
@@ -106,11 +105,11 @@ def _plan(mu: float, form: str, unit: str, noise: str = "rounded", **release: An
     """Four columns on [0, 1], or small counts where the noise is to be discrete."""
     column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
     if noise == "discrete":
-        column = {"kind": "integer", "lower": 0, "upper": 10, "noise": "discrete"}
-    extra = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}.get(unit, {})
+        column = {"kind": "integer", "lower": 0, "upper": 3, "noise": "discrete"}
+    sizes: dict[str, dict[str, Any]] = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}
     return Plan.from_dict(
         {
-            "release": {"title": "Audit", "form": form, "protects": unit, **extra, **release},
+            "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},
             "budget": {"mu": mu},
             "columns": [{"name": name, **column} for name in "abcd"],
         }

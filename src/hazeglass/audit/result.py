@@ -31,7 +31,7 @@ class Finding:
 
     @property
     def ratio(self) -> float:
-        """Certified over claimed: close to 1 for a tight mechanism under a strong attack, above 1 for a broken claim."""
+        """Certified over claimed: close to 1 for a tight mechanism and attack, above 1 for a broken claim."""
         return self.certified_mu / self.claimed_mu
 
     @property

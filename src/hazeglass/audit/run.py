@@ -19,6 +19,7 @@ CONFIDENCE = 0.999
 MUS = (0.5, 1.0, 2.0)
 QUICK_RUNS, FULL_RUNS = 1 << 18, 1 << 21
 _FEWEST_RUNS = 1 << 10
+_CELLS_PER_RUN = 512  # up to here a run costs little more than a narrow one
 _LARGEST = 1 << 21  # cells in one run
 Progress = Callable[[str, int, int], None]
 
@@ -66,7 +67,7 @@ def _finding(target: Target, runs: int, level: float, bits: BitSource) -> Findin
             "fewer columns, readings or rows of a person: the noise per cell follows from them by a formula."
         )
     # Wide mechanisms get fewer runs, so that an audit's time does not grow with the square of the columns.
-    affordable = max(_FEWEST_RUNS, min(runs, 64 * runs // attack.cells))
+    affordable = max(_FEWEST_RUNS, min(runs, _CELLS_PER_RUN * runs // attack.cells))
     sides = [attack.scores(side, affordable, bits) for side in (0, 1)]
     certificate = certify(*sides, statistics=attack.statistics, level=level)
     return Finding(target.form, target.unit, target.noise, target.claimed_mu, certificate, target.ours)

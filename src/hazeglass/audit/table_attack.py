@@ -27,7 +27,7 @@ Floats = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TableAttack:
-    """`pair` holds the changed rows under D and under D' as raw cells; `weights` the likelihood ratio's coefficients."""
+    """`pair` holds the changed rows under D and D' as raw cells; `weights` the likelihood ratio's coefficients."""
 
     mechanism: TableMechanism
     rows: Rows
@@ -64,8 +64,8 @@ class TableAttack:
 def attack_table(plan: Plan, rows: int, column: int | None = None) -> TableAttack:
     """The attack on this plan's table of `rows` rows; `column` is the one that changes unless whole rows do.
 
-    Under Gaussian noise the log-likelihood ratio is sum of shift * output / variance, up to a constant; for the discrete
-    Gaussian that is exact, and for the rounded one it is as good as exact from a scale of a few lattice steps on.
+    Under Gaussian noise the log-likelihood ratio is the sum of shift * output / variance, up to a constant and a
+    factor. For the discrete Gaussian that is exact; for the rounded one it nearly is from a few lattice steps on.
     """
     unit = plan.unit
     mechanism = TableMechanism.design(plan, rows)
