@@ -110,16 +110,15 @@ def _strongest(under: Floats, under_neighbour: Floats, level: float) -> _Test:
             (-1, not_below[0], runs - not_below[1]),
         ):
             bounds = _bound(positives, negatives, runs, level)
-            at = int(np.argmax(bounds))
+            ties = np.flatnonzero(bounds == bounds.max())
+            at = int(ties[len(ties) // 2])  # between two sides that are wholly apart, the middle is the safest
             if bounds[at] > best_bound:
                 best, best_bound = _Test(column, sign, float(thresholds[at])), float(bounds[at])
     return best
 
 
 def _candidates(low: Floats, high: Floats) -> Floats:
-    """Quantiles of both sides, or every midpoint where the scores take few values."""
-    values = np.unique(np.concatenate([low[:: max(1, len(low) // 4096)], high[:: max(1, len(high) // 4096)]]))
-    if len(values) <= _CANDIDATES:
-        return np.concatenate([values, (values[1:] + values[:-1]) / 2])
-    at = np.linspace(0, len(low) - 1, _CANDIDATES).astype(np.int64)
-    return np.unique(np.concatenate([low[at], high[at]]))
+    """Quantiles of both sides and the midpoints between them."""
+    at = np.linspace(0, len(low) - 1, min(_CANDIDATES, len(low))).astype(np.int64)
+    values = np.unique(np.concatenate([low[at], high[at]]))
+    return np.sort(np.concatenate([values, (values[1:] + values[:-1]) / 2]))

@@ -37,7 +37,7 @@ def draw_picture(result: AuditResult, path: Path) -> None:
     for finding in result.findings:
         lines.setdefault(f"{finding.form} · {finding.unit} · {finding.noise}", []).append(finding)
     marks = {mu: _MARKS[k % len(_MARKS)] for k, mu in enumerate(sorted({f.claimed_mu for f in result.findings}))}
-    figure = Figure(figsize=(9.0, 1.6 + 0.27 * len(lines)), layout="constrained")
+    figure = Figure(figsize=(9.0, 1.4 + 0.23 * len(lines)), layout="constrained")
     axes = figure.add_subplot()
     for height, findings in enumerate(lines.values()):
         for finding in findings:
@@ -69,7 +69,7 @@ def _frame(axes: Any, names: list[str], marks: dict[float, str], result: AuditRe
     axes.set_xlabel("certified mu / claimed mu (beyond 1 the claim is broken)")
     for mu, marker in marks.items():
         axes.plot([], [], marker=marker, color=_OURS, linestyle="none", label=f"claimed mu = {mu:.4g}")
-    axes.legend(loc="lower right", fontsize=8)
+    axes.legend(loc="upper right", fontsize=8)
     axes.set_title(
         f"Attacks on our own mechanisms: lower bounds at {100 * result.confidence:g} % confidence", fontsize=10
     )
