@@ -21,7 +21,7 @@ __all__ = ["Certificate", "certify", "upper_rate"]
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
-_CANDIDATES = 257
+_CANDIDATES = 65
 
 
 @dataclass(frozen=True)

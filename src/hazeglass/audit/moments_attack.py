@@ -141,10 +141,11 @@ def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
 
 
 def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
-    """All other rows lie opposite the first changed one: where they lie must not matter, and does if rows are centred
-    by the data's own mean."""
+    """Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
+    not matter, and does when rows are centred by the data's own mean, before or after clipping."""
     here, there = _pair(plan, stage)
-    others = np.tile(-here[0], (n - len(here), 1))
+    sides_of_others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)
+    others = sides_of_others[:, None] * here[0]
     sides = (np.vstack([changed, others]) for changed in (here, there))
     under, neighbour = (exact_sums(_table(plan, side), stage, get_engine("serial")) for side in sides)
     return StageAttack(stage, n, (under, neighbour))
