@@ -6,7 +6,7 @@ import pytest
 
 from hazeglass.audit.moments_attack import attack_moments
 from hazeglass.audit.neighbours import far_rows, raw_rows
-from hazeglass.audit.registry import mechanisms, paper_claims, targets_of
+from hazeglass.audit.registry import mechanisms, paper_claims, parts, targets_of
 from hazeglass.audit.run import run_attacks
 from hazeglass.audit.table_attack import attack_table, lowest_bit
 from hazeglass.compute.engines import get_engine
@@ -32,6 +32,11 @@ def test_certified_is_at_most_claimed_and_at_least_85_per_cent_of_it(mu):
     ratios = {finding.name: finding.ratio for finding in result.findings}
     assert len(ratios) == 23
     assert {name: ratio for name, ratio in ratios.items() if not 0.85 <= ratio <= 1} == {}
+
+
+def test_the_search_for_a_radius_keeps_its_share_of_the_budget():
+    finding = run_attacks(list(parts()), 1 << 16, bits=SeededBits(5)).findings[0]
+    assert 0.85 <= finding.ratio <= 1
 
 
 def test_every_form_unit_and_family_is_attacked():

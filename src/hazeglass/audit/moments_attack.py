@@ -31,7 +31,7 @@ from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource, SecretBits
 from hazeglass.publisher.rows import Rows
 
-__all__ = ["AdaptiveAttack", "StageAttack", "attack_moments"]
+__all__ = ["AdaptiveAttack", "StageAttack", "attack_moments", "unit_table"]
 
 Floats = npt.NDArray[np.float64]
 Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -133,7 +133,7 @@ def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
     if plan.clip_radius == "private":
         # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
         probe = first_stage(plan, rows, guarantee, 1.0)
-        data = _table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
+        data = unit_table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
         found = private_radius(data, plan.unit, guarantee.share(RADIUS_SHARE), get_engine("serial"), SecretBits())
         guarantee, radius = guarantee.share(1 - RADIUS_SHARE), found.radius
     stage = first_stage(plan, rows, guarantee, radius)
@@ -147,7 +147,7 @@ def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
     sides_of_others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)
     others = sides_of_others[:, None] * here[0]
     sides = (np.vstack([changed, others]) for changed in (here, there))
-    under, neighbour = (exact_sums(_table(plan, side), stage, get_engine("serial")) for side in sides)
+    under, neighbour = (exact_sums(unit_table(plan, side), stage, get_engine("serial")) for side in sides)
     return StageAttack(stage, n, (under, neighbour))
 
 
@@ -171,7 +171,9 @@ def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
     spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
     counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
     distinct = [np.vstack([changed, spread]) for changed in (x, y)]
-    sums = [exact_sums(_table(plan, np.repeat(rows, counts, axis=0)), scout, get_engine("serial")) for rows in distinct]
+    sums = [
+        exact_sums(unit_table(plan, np.repeat(rows, counts, axis=0)), scout, get_engine("serial")) for rows in distinct
+    ]
     boxes = [_read(plan, rows) for rows in distinct]
     first = StageAttack(scout, n, (sums[0], sums[1]))
     return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64))
@@ -192,7 +194,8 @@ def _distance(pair: tuple[Floats, Floats], stage: Stage, scale: float) -> float:
     return math.sqrt(stage.mean_weight**2 * float((x - y) @ (x - y)) + float(np.sum(second**2)) / 2) / stage.tau
 
 
-def _table(plan: Plan, unit_box: Floats) -> Rows:
+def unit_table(plan: Plan, unit_box: Floats) -> Rows:
+    """Rows of a table that the publisher brings to these places of the [-1, 1] scale."""
     import pyarrow as pa
 
     raw = raw_rows(unit_box, plan.columns)
@@ -201,5 +204,5 @@ def _table(plan: Plan, unit_box: Floats) -> Rows:
 
 def _read(plan: Plan, unit_box: Floats) -> Floats:
     """The rows as the publisher reads them."""
-    rows = _table(plan, unit_box)
+    rows = unit_table(plan, unit_box)
     return rows.unit_box(next(rows.blocks()))

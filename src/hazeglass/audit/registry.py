@@ -9,11 +9,12 @@ from typing import Any
 from hazeglass.audit.attack import Attack, Together
 from hazeglass.audit.moments_attack import attack_moments
 from hazeglass.audit.paper import CentredCounts, PaperCovariance, PaperTable
+from hazeglass.audit.radius_attack import attack_radius
 from hazeglass.audit.table_attack import attack_table
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.plan import Plan
 
-__all__ = ["ATTACKS", "Target", "mechanisms", "paper_claims", "targets_of"]
+__all__ = ["ATTACKS", "Target", "mechanisms", "paper_claims", "parts", "targets_of"]
 
 ROWS = 1 << 14  # of the tables the moments are summed from; a table's own noise needs none of its other rows
 COLUMN_ROWS = 8  # in the column unit every row is attacked
@@ -25,6 +26,7 @@ ATTACKS: dict[str, Callable[[Plan, int], Attack]] = {
     "moments": attack_moments,
     "synthetic": attack_moments,
 }
+_PERSON_ROWS = 40  # enough that the search's noise, a whole number, is not rounded up by much
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,15 @@ def mechanisms(mu: float) -> Iterator[Target]:
     yield _target(_plan(mu, "moments", "record", clip_radius="private"), "rounded, private radius")
     for unit in ("record", "person"):
         yield _target(_plan(mu, "moments", unit), "rounded, two stages")
-        yield _target(_plan(mu, "moments", unit, dependence="curved"), "rounded, curved")
+        yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"), "rounded, curved")
     yield _target(_plan(mu, "synthetic", "record"), "rounded, two stages")
+
+
+def parts() -> Iterator[Target]:
+    """Steps of a mechanism that a whole release gives a small share of its budget, here with all of it."""
+    plan = _plan(2.0, "moments", "person", adaptive=False)
+    plan = replace(plan, unit=replace(plan.unit, max_rows=_PERSON_ROWS), id_column=None)
+    yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
 
 
 def paper_claims(mu: float = 1.0) -> Iterator[Target]:
@@ -101,8 +110,8 @@ def _twice(mu: float) -> Together:
     return Together(attack_table(parts[0], 2), attack_table(parts[1], 2), (0.6 * mu, 0.8 * mu))
 
 
-def _plan(mu: float, form: str, unit: str, noise: str = "rounded", **release: Any) -> Plan:
-    """Four columns on [0, 1], or small counts where the noise is to be discrete."""
+def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", **release: Any) -> Plan:
+    """A few columns on [0, 1], or small counts where the noise is to be discrete."""
     column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
     if noise == "discrete":
         column = {"kind": "integer", "lower": 0, "upper": 3, "noise": "discrete"}
@@ -111,6 +120,6 @@ def _plan(mu: float, form: str, unit: str, noise: str = "rounded", **release: An
         {
             "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},
             "budget": {"mu": mu},
-            "columns": [{"name": name, **column} for name in "abcd"],
+            "columns": [{"name": name, **column} for name in names],
         }
     )

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from hazeglass.audit.certify import certify
-from hazeglass.audit.registry import Target, mechanisms, paper_claims, targets_of
+from hazeglass.audit.registry import Target, mechanisms, paper_claims, parts, targets_of
 from hazeglass.audit.result import AuditResult, Finding
 from hazeglass.errors import InputError
 from hazeglass.publisher.plan import Plan
@@ -35,7 +35,7 @@ def audit(
     if plan is not None:
         targets = list(targets_of(plan))
     else:
-        targets = [*chain.from_iterable(mechanisms(mu) for mu in MUS), *paper_claims()]
+        targets = [*chain.from_iterable(mechanisms(mu) for mu in MUS), *parts(), *paper_claims()]
     return run_attacks(targets, QUICK_RUNS if quick else FULL_RUNS, bits=bits, progress=progress)
 
 
