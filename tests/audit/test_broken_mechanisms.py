@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import pytest
 
-from hazeglass.audit.registry import mechanisms
+from hazeglass.audit.registry import mechanisms, parts
 from hazeglass.audit.run import run_attacks
-from hazeglass.publisher import moments, noise, rows, table
+from hazeglass.publisher import moments, noise, radius, rows, table
 from hazeglass.publisher.randomness import SeededBits
 
 RUNS = 1 << 17
@@ -41,6 +41,11 @@ def test_noise_ten_per_cent_too_small_is_caught(monkeypatch, mechanism):
     found = audit(*mechanism)
     assert not found.holds
     assert found.ratio == pytest.approx(1 / 0.9, abs=0.07)
+
+
+def test_too_little_noise_on_the_answers_of_the_radius_search_is_caught(monkeypatch):
+    monkeypatch.setattr(radius, "draw", lambda law, size, bits: noise.draw(type(law)(0.8 * law.scale), size, bits))
+    assert not run_attacks(list(parts()), RUNS, bits=SeededBits(1)).findings[0].holds
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])

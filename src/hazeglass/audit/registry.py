@@ -11,6 +11,7 @@ from hazeglass.audit.moments_attack import attack_moments
 from hazeglass.audit.paper import CentredCounts, PaperCovariance, PaperTable
 from hazeglass.audit.radius_attack import attack_radius
 from hazeglass.audit.table_attack import attack_table
+from hazeglass.errors import InputError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.plan import Plan
 
@@ -26,6 +27,7 @@ ATTACKS: dict[str, Callable[[Plan, int], Attack]] = {
     "moments": attack_moments,
     "synthetic": attack_moments,
 }
+_LARGEST = 1 << 21  # numbers in one run
 _PERSON_ROWS = 40  # enough that the search's noise, a whole number, is not rounded up by much
 
 
@@ -96,11 +98,27 @@ def _noise_of(plan: Plan) -> str:
 
 def _target(plan: Plan, noise: str, column: int | None = None) -> Target:
     rows = COLUMN_ROWS if plan.unit.name == "column" else max(ROWS, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+    _check_size(plan, rows)
 
     def attack() -> Attack:
         return attack_table(plan, rows, column) if plan.form == "table" else ATTACKS[plan.form](plan, rows)
 
     return Target(plan.form, plan.unit.name, noise, plan.guarantee.mu, attack)
+
+
+def _check_size(plan: Plan, rows: int) -> None:
+    """Refuse what would not fit the memory, before anything is built."""
+    p, unit = len(plan.columns), plan.unit
+    if plan.form == "table":
+        cells = unit.readings if unit.name == "readings" else unit.max_rows * p
+    else:
+        cells = max(rows * p // 8, (3 * p if plan.dependence == "curved" else p) ** 2)
+    if cells > _LARGEST:
+        raise InputError(
+            f"{p} columns that protect {unit.in_words} are too many numbers to attack at once: {cells}, where "
+            f"{_LARGEST} is the most. Audit a plan with fewer columns, readings or rows of a person; the noise follows "
+            "from these by a formula."
+        )
 
 
 def _twice(mu: float) -> Together:

@@ -9,7 +9,6 @@ from itertools import chain
 from hazeglass.audit.certify import certify
 from hazeglass.audit.registry import Target, mechanisms, paper_claims, parts, targets_of
 from hazeglass.audit.result import AuditResult, Finding
-from hazeglass.errors import InputError
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
 
@@ -20,7 +19,6 @@ MUS = (0.5, 1.0, 2.0)
 QUICK_RUNS, FULL_RUNS = 1 << 18, 1 << 21
 _FEWEST_RUNS = 1 << 10
 _CELLS_PER_RUN = 512  # up to here a run costs little more than a narrow one
-_LARGEST = 1 << 21  # cells in one run
 Progress = Callable[[str, int, int], None]
 
 
@@ -61,11 +59,6 @@ def run_attacks(
 
 def _finding(target: Target, runs: int, level: float, bits: BitSource) -> Finding:
     attack = target.attack()
-    if attack.cells > _LARGEST:
-        raise InputError(
-            f"one run of this attack needs {attack.cells} noisy numbers, more than {_LARGEST}. Audit the plan with "
-            "fewer columns, readings or rows of a person: the noise per cell follows from them by a formula."
-        )
     # Wide mechanisms get fewer runs, so that an audit's time does not grow with the square of the columns.
     affordable = max(_FEWEST_RUNS, min(runs, _CELLS_PER_RUN * runs // attack.cells))
     sides = [attack.scores(side, affordable, bits) for side in (0, 1)]
