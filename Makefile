@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench clean
+.PHONY: help demo test lint audit bench oracles clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,9 +32,24 @@ test: lint  ## lint, then every test of the gate
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick
 
-bench: $(STAMP)  ## measure against peers, in one run
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(STAMP) .venv-opendp/bin/pytest  ## measure against peers, in one run
+	@for script in benchmarks/*.py; do echo "== $$script"; \
+		HAZEGLASS_OPENDP_PYTHON=.venv-opendp/bin/python $(BIN)/python $$script || exit 1; done
+
+# The oracles pin other versions of our dependencies, so each has an environment of its own.
+.venv-dp-accounting/bin/pytest:
+	@$(PYTHON) -m venv .venv-dp-accounting
+	@.venv-dp-accounting/bin/pip install --quiet dp-accounting pytest pytest-timeout
+
+.venv-opendp/bin/pytest:
+	@$(PYTHON) -m venv .venv-opendp
+	@.venv-opendp/bin/pip install --quiet opendp numpy scipy numba pytest pytest-timeout
+
+ORACLE := -m pytest -q --noconftest -p no:cacheprovider
+oracles: .venv-dp-accounting/bin/pytest .venv-opendp/bin/pytest  ## check the promise and the sampler against dp-accounting and OpenDP
+	@PYTHONPATH=src .venv-dp-accounting/bin/python $(ORACLE) tests/oracles/dp_accounting_checks.py
+	@PYTHONPATH=src .venv-opendp/bin/python $(ORACLE) tests/oracles/opendp_checks.py
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

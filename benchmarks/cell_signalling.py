@@ -1,8 +1,8 @@
 """How much of the cell-signalling graph survives an honest promise.
 
-Record unit, delta 1e-6, log transform, public bounds 1 to 10,000. AUC against the 19 consensus edges, mean over releases;
-each at the best of a fixed list of penalties, for noisy and clean data alike. The rows: two-stage moments (the default),
-one stage, curved moments, the table, and the clean data itself.
+Record unit, delta 1e-6, log transform, public bounds 1 to 10,000. AUC against the 19 consensus edges, mean over
+releases; each at the best of a fixed list of penalties, for noisy and clean data alike. The rows: two-stage moments
+(the default), one stage, curved moments, the table, and the clean data itself.
 
     python benchmarks/cell_signalling.py [releases]
 """

@@ -132,6 +132,9 @@ def test_verify_refuses_a_simulation_with_status_3(desk):
     done = hazeglass("verify", "sim", "--json", cwd=desk)
     assert done.returncode == 3
     assert json.loads(done.stdout)["ok"] is False
+    done = hazeglass("verify", "sim", "--simulation", cwd=desk)
+    assert done.returncode == 0
+    assert "A simulation, as announced" in done.stdout
 
 
 def test_a_scaffolded_plan_is_refused_until_bounds_are_filled_in(desk):
@@ -164,9 +167,13 @@ def test_preview_speaks_json_and_words(desk):
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--json", cwd=desk)
     look = json.loads(done.stdout)
     assert look["promise"]["epsilon"] == pytest.approx(1.0)
-    assert [form["form"] for form in look["forms"]] == ["moments", "table"]
+    assert [form["form"] for form in look["forms"]] == ["moments", "table", "synthetic"]
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", cwd=desk)
     assert "smallest edge" in done.stdout
+    done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--see", "0.05", cwd=desk)
+    assert "To see a partial correlation of 0.05: epsilon =" in done.stdout
+    done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--see", "0.001", "--json", cwd=desk)
+    assert json.loads(done.stdout)["epsilon_to_see"] is None
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "1", cwd=desk)
     assert done.returncode == 2
 

@@ -25,7 +25,7 @@ def test_python_blocks_run(code, tmp_path):
 
 
 def test_shell_blocks_run(tmp_path):
-    pyarrow.csv.write_csv(hg.datasets.make_feeder(days=60).to_arrow(), tmp_path / "meters.csv")
+    pyarrow.csv.write_csv(hg.datasets.make_feeder().to_arrow(), tmp_path / "meters.csv")
     (block,) = blocks("sh")
     for line in block.strip().splitlines():
         command = line.split("#")[0].split()

@@ -30,8 +30,9 @@ def test_the_foretold_error_is_the_error_of_released_correlations(make_plan, tmp
 
 def test_moments_beat_the_table_at_the_same_budget(make_plan):
     look = make_plan(columns=NAMES).preview(50_000)
-    moments, table = look.forms
-    assert (moments.form, table.form) == ("moments", "table")
+    moments, table, synthetic = look.forms
+    assert [form.form for form in look.forms] == ["moments", "table", "synthetic"]
+    assert synthetic.detectable == moments.detectable
     assert moments.privacy_error < table.privacy_error / 100
     assert look.chosen == moments
 
@@ -57,6 +58,13 @@ def test_epsilon_to_see_inverts_the_smallest_edge(make_plan):
 def test_a_preview_touches_no_data_and_refuses_nonsense(make_plan):
     with pytest.raises(InputError, match="rows must be at least 2"):
         make_plan().preview(1)
+
+
+def test_variance_noise_is_in_the_columns_own_unit(make_plan, tmp_path):
+    plan = make_plan(adaptive=False)
+    release = hg.publish(pa.table({name: np.zeros(500) for name in "abc"}), plan, tmp_path / "r")
+    on_unit_scale = release.moments()[0].second_noise_sd[0, 0]
+    assert plan.preview(500).variance_noise["a"] == pytest.approx(16 * on_unit_scale, rel=1e-6)
 
 
 def test_cell_noise_is_in_the_columns_own_unit(make_plan):

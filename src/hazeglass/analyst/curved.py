@@ -1,8 +1,8 @@
 """Direct dependence beyond the linear, from the moments of Hermite functions of the columns.
 
 Each column is a block of features (z, z^2, z^3, orthogonalised). The blocks are whitened one by one, the matrix is
-inverted with a ridge, and a pair of columns is scored by the size of its block of the inverse: zero when the two columns
-are independent given the other features.
+inverted with a ridge, and a pair of columns is scored by the size of its block of the inverse: small when the two
+columns are independent given the other features.
 """
 
 from __future__ import annotations

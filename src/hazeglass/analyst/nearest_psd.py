@@ -69,6 +69,8 @@ def psd_distance(
     eigenvalues, vectors = np.linalg.eigh(S)
     if eigenvalues[0] >= 0:
         return Distance(S.copy(), 0.0, 0.0)
+    if np.any((np.diagonal(weights) == 0) & (np.diagonal(S) < 0)):
+        return Distance(_project(eigenvalues, vectors)[0], float("inf"), float("inf"))
     unit = float(np.max(np.abs(S)))
     target = S / unit
     step = _Step(target, weights, rho=1.0 / max(-eigenvalues[0] / unit, 1e-3) / S.shape[0])
@@ -106,12 +108,16 @@ class _Step:
         return psd, rest
 
     def balance(self) -> None:
-        """Keep the two residuals within a factor of 5 of each other (each relative to its variable)."""
+        """Keep the two residuals, each relative to its variable, within a factor of 9 of each other."""
         primal = self.primal_miss / max(float(np.linalg.norm(self.near)), 1e-300)
         dual = self.dual_miss / max(self.rho * float(np.linalg.norm(self.dual)), 1e-300)
-        factor = 2.0 if primal > 5 * dual and self.rho < 1e9 else 0.5 if dual > 5 * primal and self.rho > 1e-9 else 1.0
-        self.rho *= factor
-        self.dual /= factor
+        factor = float(np.sqrt(max(primal, 1e-300) / max(dual, 1e-300)))
+        if 1 / 3 < factor < 3:
+            return
+        factor = float(np.clip(factor, 0.2, 5.0))
+        if 1e-9 < self.rho * factor < 1e9:
+            self.rho *= factor
+            self.dual /= factor
 
 
 def _project(eigenvalues: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -19,7 +19,7 @@ from hazeglass.errors import OutputError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BundleWriter", "new_folder", "sha256_of"]
+__all__ = ["BundleWriter", "check_new", "new_folder", "sha256_of"]
 
 _CHUNK = 1 << 20
 
@@ -27,14 +27,9 @@ _CHUNK = 1 << 20
 @contextmanager
 def new_folder(out: str | Path) -> Iterator[Path]:
     """A temporary folder beside `out` that takes its name when the block ends well, and vanishes when it does not."""
-    target = Path(out)
-    if target.exists() or target.is_symlink():
-        raise OutputError(f"the output folder {str(out)!r} already exists. Name a new one, or remove it first.")
-    parent = target.resolve().parent
-    if not parent.is_dir():
-        raise OutputError(f"the output folder's parent {str(parent)!r} does not exist. Make it first.")
+    target = check_new(out)
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=parent))
+        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.resolve().parent))
     except OSError as error:
         raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
     try:
@@ -45,6 +40,17 @@ def new_folder(out: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def check_new(out: str | Path) -> Path:
+    """Refuse a place for results that is taken or cannot be."""
+    target = Path(out)
+    if target.exists() or target.is_symlink():
+        raise OutputError(f"the output folder {str(out)!r} already exists. Name a new one, or remove it first.")
+    parent = target.resolve().parent
+    if not parent.is_dir():
+        raise OutputError(f"the output folder's parent {str(parent)!r} does not exist. Make it first.")
+    return target
 
 
 def _take_name(temporary: Path, target: Path, out: str | Path) -> None:

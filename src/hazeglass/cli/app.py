@@ -21,6 +21,8 @@ app = typer.Typer(
 )
 plan_app = typer.Typer(help="Make, check and preview a plan. No command here reads a cell's value.", **_SETTINGS)  # type: ignore[arg-type]
 app.add_typer(plan_app, name="plan")
+ledger_app = typer.Typer(help="Keep a dataset's total budget in a file.", **_SETTINGS)  # type: ignore[arg-type]
+app.add_typer(ledger_app, name="ledger")
 
 DataArgument = Annotated[
     str, typer.Argument(help="A CSV or Parquet file, a folder of them, or a glob.", metavar="DATA")
@@ -37,6 +39,16 @@ class EngineName(StrEnum):
     threads = "threads"
 
 
+class UnitChoice(StrEnum):
+    """Units a budget can protect."""
+
+    entry = "entry"
+    readings = "readings"
+    record = "record"
+    person = "person"
+    column = "column"
+
+
 class SelectName(StrEnum):
     """Ways `recover` can choose the penalty."""
 
@@ -47,6 +59,8 @@ class SolverName(StrEnum):
     """Solvers `recover` can use."""
 
     auto = "auto"
+    newton = "newton"
+    cd = "cd"
     admm = "admm"
 
 
@@ -103,12 +117,15 @@ def plan_check(plan: PlanArgument) -> None:
 def plan_preview(
     plan: PlanArgument,
     rows: Annotated[int, typer.Option(help="How many rows the data has (public).")],
+    see: Annotated[
+        float | None, typer.Option(help="Also say which epsilon shows a partial correlation this big.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Cost and expected quality of a plan, without the data."""
     from hazeglass.cli.plans import preview_plan
 
-    preview_plan(plan, rows, json)
+    preview_plan(plan, rows, see, json)
 
 
 @app.command()
@@ -117,21 +134,28 @@ def publish(
     data: DataArgument,
     plan: Annotated[Path, typer.Option(help="The plan.toml to follow.")],
     out: Annotated[Path, typer.Option(help="A new folder for the release.")],
+    ledger: Annotated[Path | None, typer.Option(help="Charge the release to this ledger first.")] = None,
     engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = EngineName.threads,
 ) -> None:
     """Release DATA as the plan says. The release appears complete or not at all."""
     from hazeglass.cli.releases import publish_release
 
-    publish_release(data, plan, out, engine.value)
+    publish_release(data, plan, out, ledger, engine.value)
 
 
 @app.command()
 @clear_errors
-def verify(release: ReleaseArgument, json: JsonOption = False) -> None:
+def verify(
+    release: ReleaseArgument,
+    json: JsonOption = False,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
+    ] = False,
+) -> None:
     """Check every byte of a release and say what it promises."""
     from hazeglass.cli.releases import verify_release
 
-    verify_release(release, json)
+    verify_release(release, json, simulation)
 
 
 @app.command()
@@ -164,3 +188,42 @@ def audit(
     from hazeglass.cli.audit import run_audit
 
     run_audit(plan, quick, json, out)
+
+
+LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
+
+
+@ledger_app.command("new")
+@clear_errors
+def ledger_new(
+    file: LedgerArgument,
+    dataset: Annotated[str, typer.Option(help="Whose budget it is.")],
+    epsilon: Annotated[float | None, typer.Option(help="The total as epsilon, with --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with --epsilon.")] = None,
+    mu: Annotated[float | None, typer.Option(help="The total as mu, instead of epsilon and delta.")] = None,
+    protects: Annotated[UnitChoice, typer.Option(help="The unit the budget protects.")] = UnitChoice.record,
+    readings: Annotated[int, typer.Option(help="With --protects readings: how many cells.")] = 1,
+    max_rows: Annotated[int, typer.Option(help="With --protects person: rows of one person.")] = 1,
+) -> None:
+    """Start a ledger for a dataset with its total budget."""
+    from hazeglass.cli.ledgers import new_ledger
+
+    new_ledger(file, dataset, mu, epsilon, delta, protects.value, readings, max_rows)
+
+
+@ledger_app.command("show")
+@clear_errors
+def ledger_show(file: LedgerArgument, json: JsonOption = False) -> None:
+    """Total, spent and left."""
+    from hazeglass.cli.ledgers import show_ledger
+
+    show_ledger(file, json)
+
+
+@ledger_app.command("history")
+@clear_errors
+def ledger_history(file: LedgerArgument, json: JsonOption = False) -> None:
+    """Every release ever charged."""
+    from hazeglass.cli.ledgers import show_history
+
+    show_history(file, json)

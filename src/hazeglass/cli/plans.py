@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.preview import Preview
+from hazeglass.publisher.preview import Preview, epsilon_to_see
 from hazeglass.publisher.scaffold import write_scaffold
 
 __all__ = ["check_plan", "new_plan", "preview_plan", "show_preview"]
@@ -36,13 +36,19 @@ def check_plan(path: Path) -> None:
     )
 
 
-def preview_plan(path: Path, rows: int, as_json: bool) -> None:
-    """Print the preview."""
-    look = Plan.load(path).preview(rows)
+def preview_plan(path: Path, rows: int, see: float | None, as_json: bool) -> None:
+    """Print the preview, and the epsilon that would show a partial correlation of the given size."""
+    plan = Plan.load(path)
+    look = plan.preview(rows)
+    needed = None if see is None else epsilon_to_see(plan, rows, see)
     if as_json:
-        Console(soft_wrap=True).print_json(json.dumps(look.to_dict()))
-    else:
-        show_preview(look, Console())
+        answer = look.to_dict() if see is None else {**look.to_dict(), "see": see, "epsilon_to_see": needed}
+        Console(soft_wrap=True).print_json(json.dumps(answer))
+        return
+    show_preview(look, Console())
+    if see is not None:
+        verdict = "no epsilon shows it: sampling error alone hides it" if needed is None else f"epsilon = {needed:.3g}"
+        Console().print(f"To see a partial correlation of {see:g}: {verdict}.", highlight=False)
 
 
 def show_preview(look: Preview, console: Console) -> None:

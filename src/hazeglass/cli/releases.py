@@ -11,13 +11,14 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hazeglass.bundle.reader import Release, load
+from hazeglass.cli.printing import plain
 from hazeglass.errors import SimulationError
 from hazeglass.guarantee.explain import explain
 
 __all__ = ["publish_release", "recover_graph", "show_edges", "verify_release"]
 
 
-def publish_release(data: str, plan: Path, out: Path, engine: str) -> None:
+def publish_release(data: str, plan: Path, out: Path, ledger: Path | None, engine: str) -> None:
     """Publish with a progress line that is silent when nobody watches."""
     from hazeglass.publisher.publish import publish
 
@@ -26,14 +27,19 @@ def publish_release(data: str, plan: Path, out: Path, engine: str) -> None:
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("reading rows")
         release = publish(
-            data, plan, out, engine=engine, progress=lambda rows: bar.update(task, description=f"{rows:,} rows")
+            data,
+            plan,
+            out,
+            ledger=ledger,
+            engine=engine,
+            progress=lambda rows: bar.update(task, description=f"{rows:,} rows"),
         )
     _describe(release, Console())
     Console().print(f"Wrote {out}. Hand over the whole folder; statement.html says what it promises.", highlight=False)
 
 
-def verify_release(path: Path, as_json: bool) -> None:
-    """Every byte is checked by loading; a simulation is refused as a private release."""
+def verify_release(path: Path, as_json: bool, simulation: bool) -> None:
+    """Every byte is checked by loading; a simulation is refused as a private release unless it was announced as one."""
     release = load(path)
     manifest = release.manifest
     if as_json:
@@ -47,7 +53,9 @@ def verify_release(path: Path, as_json: bool) -> None:
     elif not manifest.simulation:
         _describe(release, Console())
         Console().print("Every file is as it was published.", highlight=False)
-    if manifest.simulation:
+    elif simulation:
+        Console().print("A simulation, as announced: every file is as it was written, and nothing is promised.")
+    if manifest.simulation and not simulation:
         raise SimulationError(
             "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
             "It is no private release."
@@ -82,7 +90,7 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
     for edge in edges[:most]:
         interval = f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
         values = (f"{edge['partial_correlation']:+.3f}", interval, f"{edge['q_value']:.1e}")
-        table.add_row(_plain(edge["source"]), _plain(edge["target"]), *values)
+        table.add_row(plain(edge["source"]), plain(edge["target"]), *values)
     console.print(table)
 
 
@@ -90,15 +98,8 @@ def _describe(release: Release, console: Console) -> None:
     manifest = release.manifest
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
     console.print(
-        f"{_plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.",
+        f"{plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.",
         highlight=False,
     )
     for sentence in words.promise:
         console.print(f"  {sentence}", highlight=False)
-
-
-def _plain(text: object) -> str:
-    """A name from a file, safe to print: no markup, no control characters."""
-    from rich.markup import escape
-
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in str(text)))

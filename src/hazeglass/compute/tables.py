@@ -179,7 +179,7 @@ class _ParquetFiles:
         import pyarrow.parquet as pq
 
         try:
-            return pq.ParquetFile(path)
+            return pq.ParquetFile(path, pre_buffer=False)  # buffering ahead would hold the whole file
         except (pa.ArrowInvalid, OSError):
             raise DataError(f"{path.name} cannot be read as Parquet; it may be damaged or of another kind.") from None
 

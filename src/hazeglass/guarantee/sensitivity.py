@@ -34,6 +34,19 @@ class Unit:
     readings: int = 1
     max_rows: int = 1
 
+    def covers(self, other: Unit) -> bool:
+        """Whether a promise for this unit is at least one for the other: any change of the other is one of this."""
+        if self.name == other.name:
+            return self.readings >= other.readings and self.max_rows >= other.max_rows
+        inside = {
+            "entry": (),
+            "readings": ("entry",),
+            "record": ("entry",),
+            "person": ("entry", "record"),
+            "column": ("entry", "readings"),
+        }
+        return other.name in inside[self.name]
+
     @property
     def in_words(self) -> str:
         """The unit as it reads in a sentence: 'each record (one row)'."""

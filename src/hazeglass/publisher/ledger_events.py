@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from hazeglass.errors import InputError
+from hazeglass.guarantee.sensitivity import Unit
 
-__all__ = ["APPLICATION_ID", "SCHEMA", "VERSION", "Budget", "Event", "append", "read_events"]
+__all__ = ["APPLICATION_ID", "RECORD", "SCHEMA", "VERSION", "Budget", "Event", "append", "read_events"]
 
+RECORD = Unit("record")
 APPLICATION_ID = 0x687A676C  # "hzgl": how `file` and SQLite tell a ledger from other databases
 VERSION = 1
 SCHEMA = """
@@ -62,14 +64,16 @@ class Budget:
     mu_total: float
     epsilon: float | None = None
     delta: float | None = None
+    unit: Unit = RECORD
 
     def event(self, at: str) -> Event:
-        text = json.dumps({"dataset": self.dataset, "epsilon": self.epsilon, "delta": self.delta})
-        return Event("budget", 0, at, text, self.mu_total)
+        facts = {"dataset": self.dataset, "epsilon": self.epsilon, "delta": self.delta, "unit": asdict(self.unit)}
+        return Event("budget", 0, at, json.dumps(facts), self.mu_total)
 
     @classmethod
     def from_event(cls, event: Event) -> Budget:
-        return cls(mu_total=event.mu, **json.loads(event.text))
+        facts = json.loads(event.text)
+        return cls(mu_total=event.mu, **{**facts, "unit": Unit(**facts["unit"])})
 
 
 def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> None:

@@ -23,9 +23,19 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from hazeglass.errors import InputError, OutputError
+from hazeglass.errors import InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.ledger import Charge, check_fits, compose, remaining
-from hazeglass.publisher.ledger_events import APPLICATION_ID, SCHEMA, VERSION, Budget, Event, append, read_events
+from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.publisher.ledger_events import (
+    APPLICATION_ID,
+    RECORD,
+    SCHEMA,
+    VERSION,
+    Budget,
+    Event,
+    append,
+    read_events,
+)
 
 __all__ = ["Entry", "Ledger", "Summary"]
 
@@ -52,6 +62,7 @@ class Summary:
     """The state of a budget."""
 
     dataset: str
+    unit: Unit
     mu_total: float
     mu_spent: float
     mu_remaining: float
@@ -77,10 +88,12 @@ class Ledger:
         mu_total: float | None = None,
         epsilon: float | None = None,
         delta: float | None = None,
+        unit: Unit = RECORD,
     ) -> Ledger:
-        """A new ledger: the budget as mu, or as epsilon and delta. It appears complete or not at all."""
+        """A new ledger: the budget as mu, or as epsilon and delta, for the unit it protects. It appears complete or not
+        at all."""
         path = Path(path)
-        budget = Budget(dataset, _total(mu_total, epsilon, delta), epsilon, delta)
+        budget = Budget(dataset, _total(mu_total, epsilon, delta), epsilon, delta, unit)
         Charge(budget.mu_total)  # a budget must be what a charge must be: positive and finite
         try:
             with tempfile.TemporaryDirectory(prefix=".ledger-", dir=path.parent) as folder:
@@ -108,10 +121,16 @@ class Ledger:
         ledger.summary()
         return ledger
 
-    def charge(self, charge: Charge) -> int:
-        """Take the budget for a release, on disk when this returns; the identifier is for what follows."""
+    def charge(self, charge: Charge, unit: Unit = RECORD) -> int:
+        """Take the budget for a release that protects `unit`, on disk when this returns; the identifier is for what
+        follows."""
         with self._transaction(write=True) as (connection, events):
             budget, entries = _fold(events)
+            if not unit.covers(budget.unit):
+                raise PrivacyRefusal(
+                    f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
+                    f"{unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
+                )
             check_fits(
                 budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu
             )
@@ -145,6 +164,7 @@ class Ledger:
         mus = [entry.charge.mu for entry in counted]
         return Summary(
             dataset=budget.dataset,
+            unit=budget.unit,
             mu_total=budget.mu_total,
             mu_spent=compose(mus),
             mu_remaining=remaining(budget.mu_total, mus),

@@ -42,7 +42,11 @@ class FormPreview:
 
 @dataclass(frozen=True)
 class Preview:
-    """Cost and expected quality of a plan."""
+    """Cost and expected quality of a plan.
+
+    cell_noise      tables: standard deviation of the noise in a cell, in the column's own (transformed) unit
+    variance_noise  other forms: standard deviation of the noise in the column's variance, in that unit squared
+    """
 
     rows: int
     columns: int
@@ -51,6 +55,7 @@ class Preview:
     chosen: FormPreview
     forms: tuple[FormPreview, ...]
     cell_noise: dict[str, float]
+    variance_noise: dict[str, float]
     rows_for_equal_noise: float | None
     supposed_spread: float
 
@@ -72,6 +77,7 @@ def preview(plan: Plan, rows: int) -> Preview:
         chosen=_form_preview(plan, rows),
         forms=forms,
         cell_noise=_cell_noise(plan, rows),
+        variance_noise=_variance_noise(plan, rows),
         rows_for_equal_noise=_rows_for_equal_noise(plan),
         supposed_spread=SUPPOSED_SPREAD,
     )
@@ -104,7 +110,7 @@ def _alternatives(plan: Plan) -> list[Plan]:
         return [table]
     adaptive = plan.unit.name in ("record", "person")
     moments = replace(plan, form="moments", adaptive=adaptive, clip_radius=None, dependence="linear", columns=plain)
-    return [moments, table]
+    return [moments, table, replace(moments, form="synthetic")]
 
 
 def _form_preview(plan: Plan, rows: int) -> FormPreview:
@@ -146,6 +152,19 @@ def _cell_noise(plan: Plan, rows: int) -> dict[str, float]:
         return {}
     columns = TableMechanism.design(plan, rows).columns
     return {column.name: math.sqrt(column.cell_noise.variance) for column in columns if column.cell_noise}
+
+
+def _variance_noise(plan: Plan, rows: int) -> dict[str, float]:
+    """Standard deviation of the noise in a column's variance, in the square of the column's unit; not for tables.
+
+    The noise in the covariance of two columns is the geometric mean of theirs, divided by sqrt(2).
+    """
+    if plan.form == "table":
+        return {}
+    last = design_stages(plan, rows)[-1]
+    spread = SUPPOSED_SPREAD if plan.adaptive else 1.0
+    noise = math.sqrt(2) * last.tau / rows * spread**2
+    return {column.name: noise * column.half_width**2 for column in plan.columns}
 
 
 def _rows_for_equal_noise(plan: Plan) -> float | None:

@@ -13,17 +13,20 @@ import numpy as np
 
 from hazeglass._version import __version__
 from hazeglass.bundle.catalogue import croissant, datapackage
+from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote
-from hazeglass.bundle.moments import moments_schema, moments_to_arrow
+from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
-from hazeglass.bundle.writer import BundleWriter, new_folder
+from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
 from hazeglass.compute.engines import Engine, get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
-from hazeglass.publisher.moments import publish_moments
+from hazeglass.publisher.account import charged
+from hazeglass.publisher.moments import design_stages, publish_moments
 from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.radius import SEARCH_STEPS
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.synthetic import SyntheticRows, synthetic_rows
@@ -43,6 +46,7 @@ def publish(
     plan: Plan | str | Path,
     out: str | Path,
     *,
+    ledger: str | Path | None = None,
     engine: str = "threads",
     simulate_seed: int | None = None,
     progress: Progress | None = None,
@@ -54,6 +58,7 @@ def publish(
     data : anything tabular, or the path or glob of CSV or Parquet files
     plan : a Plan, or the path of a plan.toml
     out : a folder that does not exist yet; it appears complete or not at all
+    ledger : a ledger file the release is charged to, before anything is drawn
     engine : 'serial' or 'threads'
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
@@ -67,16 +72,22 @@ def publish(
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
     workers = get_engine(engine)
-    bits = _bits(simulate_seed)
-    with new_folder(out) as folder:
-        rows = Rows(plan, open_table(data), progress)
+    secret = _bits(simulate_seed)
+    check_new(out)
+    rows = Rows(plan, open_table(data), progress)
+    with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
         writer = BundleWriter(folder)
-        if plan.form == "table":
-            manifest = _publish_table(rows, plan, writer, workers, bits)
-        else:
-            manifest = _publish_moments(rows, plan, writer, workers, bits)
-        _finish(writer, manifest)
+        release = _publish_table if plan.form == "table" else _publish_moments
+        _finish(writer, release(rows, plan, writer, workers, bits))
     return load(out)
+
+
+def _draws(plan: Plan, rows: int) -> int:
+    """At most how many draws of noise the release takes."""
+    p = len(plan.columns)
+    if plan.form == "table":
+        return rows * p
+    return sum(moment_rows(p * DEGREES[stage.features]) for stage in design_stages(plan, rows)) + SEARCH_STEPS
 
 
 def _bits(simulate_seed: int | None) -> BitSource:

@@ -22,11 +22,11 @@ from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
 
-__all__ = ["RADIUS_SHARE", "private_radius", "radius_grid", "rows_within", "search_radius"]
+__all__ = ["RADIUS_SHARE", "SEARCH_STEPS", "private_radius", "radius_grid", "rows_within", "search_radius"]
 
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
-_STEPS = 6  # of bisection: a grid of 64 radii
+SEARCH_STEPS = 6  # of bisection: a grid of 64 radii
 
 
 def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
@@ -53,8 +53,8 @@ def search_radius(
     bits: BitSource,
 ) -> RadiusSearch:
     """Bisection on noisy counts: the only place where the counts meet noise."""
-    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(_STEPS) / guarantee.mu)))
-    noises = iter(draw(noise, _STEPS, bits).tolist())
+    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(SEARCH_STEPS) / guarantee.mu)))
+    noises = iter(draw(noise, SEARCH_STEPS, bits).tolist())
     low, high = 0, grid.size - 1
     asked: list[tuple[float, int]] = []
     while low < high:
@@ -74,7 +74,7 @@ def search_radius(
 
 def radius_grid(columns: int) -> npt.NDArray[np.float64]:
     """Public candidates, from a sixty-fourth of the box's radius to all of it, in equal ratios."""
-    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**_STEPS))
+    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**SEARCH_STEPS))
 
 
 def _histogram(block: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

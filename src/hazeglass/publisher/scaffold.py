@@ -15,8 +15,11 @@ _HEAD = """\
 # A hazeglass plan: everything in this file is public.
 [release]
 title = {title}
-form = "moments"            # "moments" (best for graphs) | "table" (noisy rows)
-protects = "record"         # what is hidden: "record" (a row) | "entry" (a cell) | "readings" | "column"
+form = "moments"            # "moments" (best for graphs) | "synthetic" (made-up rows) | "table" (noisy rows)
+protects = "record"         # what is hidden: "record" (a row) | "person" | "entry" (a cell) | "readings" | "column"
+# id_column = "customer"    # with "person": whose row it is, never released; and
+# max_rows = 8              # at most so many rows of one person are used
+# readings = 96             # with "readings": so many cells of one column are hidden together
 
 [budget]
 epsilon = 1.0               # smaller is more private; 1 is strong, above 10 is weak

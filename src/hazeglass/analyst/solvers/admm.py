@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.analyst.factor import FloatArray, soft_threshold
+from hazeglass.analyst.factor import FloatArray, cholesky, soft_threshold
 from hazeglass.analyst.objective import Certificate, certify, linear_part
 from hazeglass.analyst.penalty import Penalty
 from hazeglass.analyst.solvers.attempt import Attempt, Start
@@ -16,6 +16,7 @@ from hazeglass.analyst.solvers.attempt import Attempt, Start
 DEFAULT_MAX_ITER = 20_000
 RELAXATION = 1.6
 CHECK_EVERY = 5
+ESCAPED = 1e12  # in units of the fitted variances: no float64 certificate could tell this from unbounded
 
 
 def solve(
@@ -31,7 +32,7 @@ def solve(
         state.advance()
         if count % CHECK_EVERY and count != last:
             continue
-        if linear_part(state.positive, scaled, scaled_penalty) <= 0:
+        if state.escapes(scaled_penalty):
             return Attempt(None, count, unbounded=True)
         found = certify(state.sparse, scaled, scaled_penalty, scaled + state.rho * state.dual)
         if found is not None and (best is None or found.gap < best.gap):
@@ -81,6 +82,12 @@ class _State:
         self.primal_miss = float(np.linalg.norm(self.positive - sparse)) / float(np.linalg.norm(self.positive))
         self.dual = moved - sparse
         self.sparse = sparse
+
+    def escapes(self, penalty: Penalty) -> bool:
+        """Whether f falls for ever: along X, along Z (X has no zeros, so infinite weights hide it), or out of range."""
+        if linear_part(self.positive, self.S, penalty) <= 0 or float(np.abs(self.positive).max()) > ESCAPED:
+            return True
+        return linear_part(self.sparse, self.S, penalty) <= 0 and cholesky(self.sparse) is not None
 
     def balance(self) -> None:
         """Move rho towards equal relative residuals."""

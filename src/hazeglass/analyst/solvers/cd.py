@@ -24,6 +24,7 @@ FIRST_CAPACITY = 64
 # solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
 FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING = 0.01
+DENSE_BELOW = 6  # non-zeros per column from which a small matrix is factored faster densely
 MAX_PASSES = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
 
@@ -45,16 +46,12 @@ class _Lists:
     @classmethod
     def of_precision(cls, T: FloatArray) -> _Lists:
         """beta_ij = -T_ij / T_jj."""
-        p = T.shape[0]
-        off = T != 0
-        np.fill_diagonal(off, False)
-        count = np.count_nonzero(off, axis=1)
-        lists = cls.empty(p, max(FIRST_CAPACITY, 2 * int(count.max(initial=0))))
-        rows, cols = np.nonzero(off)
-        place = np.arange(rows.size) - np.repeat(np.cumsum(count) - count, count)
-        lists.index[rows, place] = cols
-        lists.value[rows, place] = -T[rows, cols] / np.diagonal(T)[rows]
+        from hazeglass.analyst.solvers.cd_kernel import count_edges, fill_lists
+
+        count = count_edges(T)
+        lists = cls.empty(T.shape[0], max(FIRST_CAPACITY, 2 * int(np.max(count))))
         lists.count[:] = count
+        fill_lists(T, lists.index, lists.value)
         return lists
 
     def grow(self) -> None:
@@ -135,18 +132,32 @@ def _check(
         miss = size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
         if size < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
-    T = np.zeros((p, p))
-    scatter(start, column, entry, T)
-    factor = cholesky(T)
-    if factor is None:
+    few = entry.size < (DENSE_BELOW if p < 600 else 30) * p
+    log_determinant = _logdet(start, column, entry, sparse=few)
+    if log_determinant is None:
         return float(slack), None
-    objective = linear - logdet(factor)
+    objective = linear - log_determinant
     gap = slack + miss
     if gap > tol * p:
         dual_factor = cholesky(W)
         if dual_factor is None:
             return float(slack), None
         gap = objective - logdet(dual_factor) - p
-    return float(slack), Certificate(
-        T, W.copy() if gap > tol * p else W, float(objective), max(float(gap), 0.0), float(kkt)
-    )
+    T = np.zeros((p, p))
+    scatter(start, column, entry, T)
+    dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
+    return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
+
+
+def _logdet(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray, *, sparse: bool) -> float | None:
+    """log det of the precision in compressed rows; None where it is not positive definite."""
+    from hazeglass.analyst.solvers.sparse_certificate import scatter
+    from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
+
+    p = start.size - 1
+    T = np.zeros((p, p))
+    scatter(start, column, entry, T)
+    if sparse:
+        return sparse_logdet(T, start, column)
+    factor = cholesky(T, overwrite=True)
+    return None if factor is None else logdet(factor)

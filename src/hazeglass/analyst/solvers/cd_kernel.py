@@ -73,17 +73,36 @@ def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[
 
 
 @kernel
-def gather(W, A, k, G, done, j):  # type: ignore[no-untyped-def]
-    """G = W[A, A], so that the inner descent runs in cache; columns done..j-1 are read from their rows."""
-    for a in range(k):
+def gather(W, A, known, k, G, done, j):  # type: ignore[no-untyped-def]
+    """Complete G = W[A, A] when its first `known` rows and columns are there already.
+
+    The inner descent then runs in cache. Columns done..j-1 of W are read from their rows.
+    """
+    for a in range(known, k):
         row = W[A[a]]
         out = G[a]
         for b in range(k):
             out[b] = row[A[b]]
     for b in range(k):
         if done <= A[b] < j:
-            for a in range(k):
-                G[a, b] = G[b, a]
+            row = W[A[b]]
+            for a in range(known, k):
+                G[a, b] = row[A[a]]
+    if known > 0:
+        for b in range(known):
+            out = G[b]
+            for a in range(known, k):
+                out[a] = G[a, b]
+
+
+@kernel
+def subtract_product(G, k, beta, pull):  # type: ignore[no-untyped-def]
+    """pull -= G beta."""
+    for a in range(k):
+        if beta[a] != 0.0:
+            row, b = G[a], beta[a]
+            for c in range(k):
+                pull[c] -= b * row[c]
 
 
 @kernel
@@ -142,16 +161,18 @@ def mirror_rows(W, done, stop):  # type: ignore[no-untyped-def]
 def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass):  # type: ignore[no-untyped-def]
     """Update columns first..p-1 of W and their coefficients (index, value, count); sd = sqrt(diag(W)).
 
-    Returns (status, column reached). GROW: the column's active set does not fit; BROKEN: a Schur complement
-    is not positive, so W was not positive definite.
+    Each column first solves its lasso on the active set it has, then adds what violates and solves again, twice at
+    most: what is left is for the next sweep. Returns (status, column reached). GROW: the column's active set does
+    not fit; BROKEN: a Schur complement is not positive, so W was not positive definite.
     """
     p = S.shape[0]
     cap = index.shape[1]
     full = lam.shape[0] > 1
     w, excess, keep = np.empty(p), np.empty(p), np.empty(BLOCK)
     A = np.empty(cap, np.uint64)
-    beta, step, pull, paid, inverse = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
-    G = np.empty((cap, cap))
+    beta, applied, step = np.empty(cap), np.empty(cap), np.empty(cap)
+    pull, paid, inverse = np.empty(cap), np.empty(cap), np.empty(cap)
+    G = np.empty((cap, cap + 8))  # rows a power of two apart would share cache sets
     done = first
     for j in range(first, p):
         if j - done == BLOCK:
@@ -159,30 +180,36 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
             done = j
         s = S[j]
         lam_j = lam[j] if full else lam[0]
-        k = count[j]
+        known, k = 0, count[j]
         for a in range(k):
             A[a] = index[j, a]
             beta[a] = value[j, a]
         w[:] = 0.0
-        add_fresh_rows(W, A, beta, k, w, done, j, keep)
-        for attempt in range(2):
-            before = k
-            k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, excess)
-            if k < 0:
-                mirror_rows(W, done, j)
-                return GROW, j
-            if k == before and (attempt == 1 or k == 0):
-                break
-            gather(W, A, k, G, done, j)
-            for a in range(k):
+        for attempt in range(3):
+            if attempt > 0 or k == 0:
+                known = k
+                k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, excess)
+                if k < 0:
+                    mirror_rows(W, done, j)
+                    return GROW, j
+                if k == known:
+                    break
+            gather(W, A, known, k, G, done, j)
+            for a in range(known, k):
                 i = A[a]
-                pull[a] = s[i] - w[i]
                 paid[a] = lam_j[i]
                 inverse[a] = 1.0 / G[a, a]
-                step[a] = beta[a]
+            # w = W applied[:k] throughout; on the first attempt nothing is applied yet and G does that work
+            for a in range(known, k):
+                applied[a] = 0.0
+            for a in range(k):
+                pull[a] = s[A[a]] - w[A[a]]
+            if attempt == 0:
+                subtract_product(G, k, beta, pull)
             descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
             for a in range(k):
-                step[a] = beta[a] - step[a]
+                step[a] = beta[a] - applied[a]
+                applied[a] = beta[a]
             add_fresh_rows(W, A, step, k, w, done, j, keep)
         kept = 0
         explained = 0.0
@@ -238,6 +265,34 @@ def clip_into(W, S, lam, diagonal):  # type: ignore[no-untyped-def]
         for j in range(p):
             out[j] = min(max(out[j], s[j] - paid[j]), s[j] + paid[j])
         out[i] = s[i] + diagonal[i]
+
+
+@kernel
+def count_edges(T):  # type: ignore[no-untyped-def]
+    """Non-zeros off the diagonal in each row of T."""
+    p = T.shape[0]
+    count = np.empty(p, np.int64)
+    for j in range(p):
+        row = T[j]
+        here = 0
+        for i in range(p):
+            here += row[i] != 0.0
+        count[j] = here - (row[j] != 0.0)
+    return count
+
+
+@kernel
+def fill_lists(T, index, value):  # type: ignore[no-untyped-def]
+    """beta_ij = -T_ij / T_jj for every column j."""
+    p = T.shape[0]
+    for j in range(p):
+        row = T[j]
+        put = 0
+        for i in range(p):
+            if row[i] != 0.0 and i != j:
+                index[j, put] = i
+                value[j, put] = -row[i] / row[j]
+                put += 1
 
 
 @kernel

@@ -1,0 +1,116 @@
+"""What publishing costs beyond reading and writing, and how memory grows with the rows.
+
+One core (engine "serial"). A table of 1e7 cells: time beyond reading the same Parquet file and writing a table of the same
+size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times the rows.
+
+    python benchmarks/publish.py
+"""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import hazeglass as hg
+from hazeglass.compute.tables import floats, open_table
+
+COLUMNS = [f"c{k}" for k in range(10)]
+
+
+def make_data(path: Path, rows: int) -> None:
+    rng = np.random.default_rng(0)
+    schema = pa.schema([(name, pa.float64()) for name in COLUMNS])
+    with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        for start in range(0, rows, 1 << 16):
+            size = min(1 << 16, rows - start)
+            writer.write_batch(pa.RecordBatch.from_arrays([rng.standard_normal(size) for _ in COLUMNS], schema=schema))
+
+
+def make_plan(form: str) -> hg.Plan:
+    return hg.Plan.from_dict(
+        {
+            "release": {"title": "Benchmark", "form": form},
+            "budget": {"epsilon": 1.0, "delta": 1e-6},
+            "columns": [{"name": name, "kind": "continuous", "lower": -5.0, "upper": 5.0} for name in COLUMNS],
+        }
+    )
+
+
+def seconds(work: Callable[[], object]) -> float:
+    best = float("inf")
+    for _ in range(3):
+        start = time.perf_counter()
+        work()
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def read(path: Path) -> None:
+    source = open_table(path)
+    for batch in source.blocks(COLUMNS):
+        floats(batch, COLUMNS)
+
+
+def timings(folder: Path) -> None:
+    data = folder / "d.parquet"
+    make_data(data, 1_000_000)
+    for form in ("table", "moments"):
+        count = iter(range(100))
+        plan = make_plan(form)
+        last = {}
+
+        def publish(plan: hg.Plan = plan, form: str = form, count: object = count, last: dict = last) -> None:
+            last["release"] = hg.publish(data, plan, folder / f"{form}{next(count)}", engine="serial")
+
+        publish()  # compile
+        whole, reading = seconds(publish), seconds(lambda: read(data))
+        writing = 0.0
+        if form == "table":
+            table = last["release"].table()
+            writing = seconds(lambda table=table: pq.write_table(table, folder / "w.parquet", compression="zstd"))
+        beyond = whole - reading - writing
+        print(
+            f"{form:<8} 1e7 cells: {whole:5.2f} s in all, {reading:5.2f} s reading, {writing:5.2f} s writing, "
+            f"{beyond:5.2f} s beyond ({1e7 / beyond:.2g} cells/s)"
+        )
+
+
+def memory(form: str, data: str, out: str) -> None:
+    hg.publish(data, make_plan(form), out, engine="serial")
+    print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+
+
+def memories(folder: Path) -> None:
+    for form in ("table", "moments"):
+        peaks = []
+        for times in (1, 2, 4):
+            data = folder / f"m{times}.parquet"
+            if not data.exists():
+                make_data(data, times * 1_000_000)
+            command = [sys.executable, __file__, form, str(data), str(folder / f"{form}-{times}")]
+            peaks.append(float(subprocess.run(command, capture_output=True, text=True, check=True).stdout))
+        shown = ", ".join(f"{peak:.0f}" for peak in peaks)
+        print(f"{form:<8} peak memory at 1, 2, 4 million rows: {shown} MiB (ratio {peaks[-1] / peaks[0]:.2f})")
+
+
+def main() -> None:
+    if len(sys.argv) == 4:
+        memory(*sys.argv[1:])
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        timings(Path(folder))
+        memories(Path(folder))
+
+
+if __name__ == "__main__":
+    main()

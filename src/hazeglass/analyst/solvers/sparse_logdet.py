@@ -1,0 +1,123 @@
+"""log det of a sparse positive definite T: eliminate columns of low degree one by one, factor the dense rest.
+
+Eliminating a column with d neighbours costs d^2 steps and joins them all, so columns go in order of degree until the
+degrees left make one dense Cholesky factor of the rest the cheaper way. It is the same factorisation in another
+order: T is positive definite exactly when every pivot and the rest are.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hazeglass.analyst.factor import FloatArray, cholesky, logdet
+from hazeglass.analyst.solvers.compiled import kernel
+
+
+def sparse_logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64]) -> float | None:
+    """log det T, or None where T is not positive definite; T is destroyed. (start, column): its rows, compressed."""
+    limit = min(16 + T.shape[0] // 60, 64)
+    total, alive = eliminate(T, start, column, limit)
+    if np.isnan(total):
+        return None
+    core = np.flatnonzero(alive)
+    if core.size == 0:
+        return float(total)
+    factor = cholesky(lower_core(T, core), overwrite=True)
+    return None if factor is None else float(total) + logdet(factor)
+
+
+@kernel
+def remove(list_, size, v):  # type: ignore[no-untyped-def]
+    """Take v out of a list; the order of the rest does not matter. Returns the new size."""
+    for a in range(size):
+        if list_[a] == v:
+            list_[a] = list_[size - 1]
+            return size - 1
+    return size
+
+
+@kernel
+def join(adjacent, degree, a, b, limit):  # type: ignore[no-untyped-def]
+    """Note that b is a neighbour of a, unless a has too many to ever be eliminated (degree > limit)."""
+    size = degree[a]
+    if size > limit:
+        return
+    for c in range(size):
+        if adjacent[a, c] == b:
+            return
+    if size < limit:
+        adjacent[a, size] = b
+    degree[a] = size + 1
+
+
+@kernel
+def eliminate(T, start, column, limit):  # type: ignore[no-untyped-def]
+    """Eliminate columns of degree <= limit, lowest first; returns (sum of log pivots or NaN, columns that are left).
+
+    Only entries below the diagonal, T[max, min], are kept up to date.
+    """
+    p = T.shape[0]
+    adjacent = np.empty((p, limit), np.int32)
+    degree = np.zeros(p, np.int64)
+    for i in range(p):
+        for a in range(start[i], start[i + 1]):
+            if column[a] != i:
+                if degree[i] < limit:
+                    adjacent[i, degree[i]] = column[a]
+                degree[i] += 1
+    alive = np.ones(p, np.bool_)
+    weight = np.empty(limit)
+    work = np.empty(p, np.int64)
+    total = 0.0
+    for level in range(limit + 1):
+        filled = 0
+        for v in range(p):
+            if alive[v] and degree[v] == level:
+                work[filled] = v
+                filled += 1
+        while filled > 0:
+            filled -= 1
+            v = work[filled]
+            if not alive[v] or degree[v] > level:
+                continue
+            alive[v] = False
+            pivot = T[v, v]
+            if not pivot > 0.0:
+                return np.nan, alive
+            total += np.log(pivot)
+            d = degree[v]
+            around = adjacent[v]
+            for a in range(d):
+                i = around[a]
+                weight[a] = T[max(i, v), min(i, v)]
+            for a in range(d):
+                i = around[a]
+                if degree[i] <= limit:
+                    degree[i] = remove(adjacent[i], degree[i], v)
+                share = weight[a] / pivot
+                T[i, i] -= share * weight[a]
+                for b in range(a):
+                    o = around[b]
+                    T[max(i, o), min(i, o)] -= share * weight[b]
+                    join(adjacent, degree, i, o, limit)
+                    join(adjacent, degree, o, i, limit)
+            for a in range(d):
+                i = around[a]
+                if degree[i] <= level and filled < p:
+                    work[filled] = i
+                    filled += 1
+    return total, alive
+
+
+@kernel
+def lower_core(T, core):  # type: ignore[no-untyped-def]
+    """The columns that are left as a dense matrix, its lower half filled."""
+    m = core.shape[0]
+    rest = np.empty((m, m))
+    for a in range(m):
+        row = T[core[a]]
+        out = rest[a]
+        for b in range(a + 1):
+            out[b] = row[core[b]]
+    return rest

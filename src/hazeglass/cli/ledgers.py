@@ -1,0 +1,73 @@
+"""hazeglass ledger new | show | history."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from hazeglass.cli.printing import plain
+from hazeglass.errors import InputError
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.sensitivity import Unit, UnitName
+from hazeglass.publisher.ledger_file import Ledger
+
+__all__ = ["new_ledger", "show_history", "show_ledger"]
+
+
+def new_ledger(
+    file: Path,
+    dataset: str,
+    mu: float | None,
+    epsilon: float | None,
+    delta: float | None,
+    protects: UnitName,
+    readings: int,
+    max_rows: int,
+) -> None:
+    """Create the file and say what it allows."""
+    if readings < 1 or max_rows < 1:
+        raise InputError(f"--readings and --max-rows must be at least 1, got {readings} and {max_rows}.")
+    unit = Unit(protects, readings, max_rows)
+    ledger = Ledger.create(file, dataset, mu_total=mu, epsilon=epsilon, delta=delta, unit=unit)
+    total = ledger.summary().mu_total
+    Console().print(
+        f"Wrote {file}: releases of {plain(dataset)} may spend mu = {total:.4g} in all, protecting {unit.in_words}.",
+        highlight=False,
+    )
+
+
+def show_ledger(file: Path, as_json: bool) -> None:
+    """The state of the budget."""
+    summary = Ledger.open(file).summary()
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(asdict(summary)))
+        return
+    delta = summary.delta or 1e-6
+    spent = GaussianDP(summary.mu_spent).epsilon(delta) if summary.mu_spent > 0 else 0.0
+    console = Console()
+    console.print(f"{plain(summary.dataset)}: protects {summary.unit.in_words}.", highlight=False)
+    console.print(
+        f"  mu: {summary.mu_total:.4g} in total, {summary.mu_spent:.4g} spent "
+        f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release.",
+        highlight=False,
+    )
+    console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.", highlight=False)
+
+
+def show_history(file: Path, as_json: bool) -> None:
+    """Every charge with its state."""
+    entries = Ledger.open(file).history()
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps([asdict(entry) for entry in entries]))
+        return
+    table = Table()
+    for heading in ("no.", "charged at", "mu", "state", "release"):
+        table.add_column(heading, justify="right" if heading in ("no.", "mu") else "left")
+    for entry in entries:
+        charge = entry.charge
+        table.add_row(str(entry.id), entry.charged_at, f"{charge.mu:.4g}", entry.state, plain(charge.label))
+    Console().print(table)

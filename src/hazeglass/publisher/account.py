@@ -1,0 +1,93 @@
+"""One release's dealings with the ledger: charge first, announce the first draw, confirm the complete release."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hazeglass.errors import PrivacyRefusal
+from hazeglass.guarantee.ledger import Charge
+from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.randomness import BitSource
+
+__all__ = ["Account", "AnnouncedBits", "charged"]
+
+_TOTAL_VARIATION_PER_DRAW = 2.0**-100
+
+
+class AnnouncedBits:
+    """A bit source that tells the ledger before it hands out its first bit; from then on the charge stays."""
+
+    def __init__(self, bits: BitSource, account: Account) -> None:
+        self._bits, self._account = bits, account
+
+    @property
+    def simulation(self) -> bool:
+        """As the source behind it."""
+        return self._bits.simulation
+
+    def stream(self, number: int) -> BitSource:
+        """A block's own source, announced all the same."""
+        return AnnouncedBits(self._bits.stream(number), self._account)
+
+    def uint64(self, count: int) -> NDArray[np.uint64]:
+        """Words, after the announcement is on disk."""
+        self._account.announce()
+        return self._bits.uint64(count)
+
+    def fill(self, words: NDArray[np.uint64]) -> None:
+        """Overwrite with words, after the announcement is on disk."""
+        self._account.announce()
+        self._bits.fill(words)
+
+
+class Account:
+    """The charge of one release."""
+
+    def __init__(self, ledger: Ledger, identifier: int) -> None:
+        self._ledger, self._identifier = ledger, identifier
+        self._lock = threading.Lock()
+        self.drawn = False
+
+    def announce(self) -> None:
+        """Say once, whoever draws first, that noise is about to be drawn."""
+        if self.drawn:
+            return
+        with self._lock:
+            if not self.drawn:
+                self._ledger.begin_drawing(self._identifier)
+                self.drawn = True
+
+    def close(self, *, complete: bool) -> None:
+        """Confirm a complete release; give the budget back only where nothing was drawn."""
+        if complete:
+            self._ledger.confirm(self._identifier)
+        elif not self.drawn:
+            self._ledger.release(self._identifier)
+
+
+@contextmanager
+def charged(path: str | Path | None, plan: Plan, draws: int, bits: BitSource) -> Iterator[BitSource]:
+    """Charge the plan to the ledger around the block that publishes; without a ledger, just hand the bits through."""
+    if path is None:
+        yield bits
+        return
+    if bits.simulation:
+        raise PrivacyRefusal(
+            "a simulation promises nothing, so it cannot be charged to a ledger. Leave the ledger out."
+        )
+    ledger = Ledger.open(path)
+    identifier = ledger.charge(Charge(plan.guarantee.mu, plan.title, draws * _TOTAL_VARIATION_PER_DRAW), plan.unit)
+    account = Account(ledger, identifier)
+    try:
+        yield AnnouncedBits(bits, account)
+    except BaseException:
+        account.close(complete=False)
+        raise
+    account.close(complete=True)

@@ -1,0 +1,72 @@
+"""On indefinite input every bounded problem is certified, every unbounded one is named, and nothing hangs."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from covariance_problems import indefinite_family
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from hazeglass.analyst.nearest_psd import psd_distance
+from hazeglass.analyst.solvers import graphical_lasso
+from hazeglass.errors import UnboundedObjectiveError
+
+FACTORS = (0.3, 0.9, 1.03, 1.2, 2.0, 5.0)
+
+
+def check_case(kind: int, p: int, seed: int, factor: float, penalize_diagonal: bool, solver: str = "auto") -> None:
+    S = indefinite_family(kind, p, seed)
+    weights = np.ones((p, p)) if penalize_diagonal else 1.0 - np.eye(p)
+    distance = psd_distance(S, weights)
+    if not np.isfinite(distance.upper):
+        alpha = factor * float(np.max(np.abs(S)))
+    elif distance.upper > 0:
+        alpha = factor * distance.upper
+    else:
+        alpha = 0.05 * factor * float(np.mean(np.diagonal(S)))
+    begin = time.perf_counter()
+    if distance.lower >= alpha:
+        with pytest.raises(UnboundedObjectiveError, match="alpha"):
+            graphical_lasso(S, alpha, penalize_diagonal=penalize_diagonal, solver=solver)
+    elif alpha > distance.upper:
+        answer = graphical_lasso(S, alpha, penalize_diagonal=penalize_diagonal, solver=solver)
+        assert answer.converged
+        assert answer.gap <= 1e-6 * p
+        assert np.linalg.eigvalsh(answer.precision)[0] > 0
+        paid = alpha * weights
+        assert np.all(np.abs(answer.covariance - S) <= paid + 1e-9 * np.max(np.abs(S)))
+    assert time.perf_counter() - begin < 60
+
+
+@pytest.mark.slow
+@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(
+    kind=st.integers(0, 5),
+    p=st.integers(2, 80),
+    seed=st.integers(0, 2**20),
+    factor=st.sampled_from(FACTORS),
+    penalize_diagonal=st.booleans(),
+)
+def test_a_thousand_indefinite_covariances(
+    kind: int, p: int, seed: int, factor: float, penalize_diagonal: bool
+) -> None:
+    check_case(kind, p, seed, factor, penalize_diagonal)
+
+
+@pytest.mark.parametrize("solver", ["cd", "newton", "admm"])
+@pytest.mark.parametrize("kind", range(6))
+def test_each_solver_by_name_on_each_family(solver: str, kind: int) -> None:
+    for factor in (0.9, 1.2, 3.0):
+        check_case(kind, 15, 11, factor, True, solver)
+
+
+@pytest.mark.parametrize("kind", range(6))
+def test_solvers_agree_on_indefinite_input(kind: int) -> None:
+    S = indefinite_family(kind, 20, 3)
+    alpha = 1.3 * psd_distance(S, np.ones_like(S)).upper + 0.05
+    answers = [graphical_lasso(S, alpha, solver=name, tol=1e-10).precision for name in ("cd", "newton", "admm")]
+    for other in answers[1:]:
+        assert np.max(np.abs(other - answers[0])) < 1e-4 * max(1.0, float(np.max(np.abs(answers[0]))))

@@ -1,0 +1,77 @@
+"""Synthetic rows have exactly the mean and covariance that were released, and nothing else of the data."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hazeglass as hg
+from hazeglass.analyst.moments import covariance_of
+from hazeglass.errors import DataError
+
+NAMES = "abc"
+
+
+def chain(n, seed=0):
+    rng = np.random.default_rng(seed)
+    a = rng.standard_normal(n) + 1
+    b = 0.8 * a + 0.6 * rng.standard_normal(n)
+    return pa.table({"a": a, "b": b, "c": 0.8 * b + 0.6 * rng.standard_normal(n)})
+
+
+@pytest.fixture
+def release(make_plan, tmp_path):
+    return hg.publish(chain(70_000), make_plan(form="synthetic", budget={"mu": 1.0}), tmp_path / "r")
+
+
+def matrix(table):
+    return np.column_stack([table[name].to_numpy() for name in NAMES])
+
+
+def test_sample_mean_and_covariance_are_the_released_ones(release):
+    rows = matrix(release.table())
+    stage, moments = release.manifest.stages[-1], release.moments()[-1]
+    factor = np.array(stage.scale) * 4.0
+    expected_mean = 4.0 * (np.array(stage.centre) + np.array(stage.scale) * moments.mean)
+    np.testing.assert_allclose(rows.mean(axis=0), expected_mean, atol=1e-12)
+    expected = covariance_of(release).covariance * np.outer(factor, factor)
+    np.testing.assert_allclose(np.cov(rows, rowvar=False), expected, rtol=1e-9, atol=1e-12)
+    assert len(rows) == 70_000
+
+
+def test_any_tool_that_reads_a_table_finds_the_same_partial_correlations(release):
+    precision = np.linalg.inv(np.corrcoef(matrix(release.table()), rowvar=False))
+    scale = np.sqrt(np.diag(precision))
+    ordinary = -(precision / np.outer(scale, scale))[np.triu_indices(3, 1)]
+    ours = hg.recover(release).edges["partial_correlation"].to_numpy()
+    np.testing.assert_allclose(ours, ordinary, atol=0.01)
+    assert abs(ordinary[1]) < 0.05
+
+
+def test_the_widened_covariance_is_that_of_the_rows_before_clipping(release):
+    truth = np.cov(matrix(chain(70_000)), rowvar=False)
+    assert release.manifest.synthetic.widened
+    assert np.abs(np.cov(matrix(release.table()), rowvar=False) / truth - 1).max() < 0.05
+
+
+def test_an_indefinite_release_is_repaired_and_says_so(make_plan, tmp_path):
+    release = hg.publish(chain(60), make_plan(form="synthetic"), tmp_path / "r")
+    assert release.manifest.synthetic.repaired_by > 0
+    assert np.all(np.isfinite(matrix(release.table())))
+
+
+def test_integers_are_rounded_only_when_asked(make_plan, tmp_path):
+    columns = [{"name": n, "kind": "integer", "lower": -4, "upper": 4} for n in NAMES]
+    plain = hg.publish(chain(500), make_plan(form="synthetic", columns_as=columns), tmp_path / "p")
+    rounded = hg.publish(
+        chain(500), make_plan(form="synthetic", columns_as=columns, round_integers=True), tmp_path / "i"
+    )
+    assert pa.types.is_float64(plain.table().schema.field("a").type)
+    assert pa.types.is_int64(rounded.table().schema.field("a").type)
+    assert rounded.manifest.synthetic.integers_rounded
+    assert not plain.manifest.synthetic.integers_rounded
+
+
+def test_more_columns_than_rows_are_refused(make_plan, tmp_path):
+    with pytest.raises(DataError, match="more rows than columns"):
+        hg.publish(chain(4), make_plan(form="synthetic"), tmp_path / "r")
+    assert not (tmp_path / "r").exists()
