@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench oracles clean
+.PHONY: help demo test lint audit bench oracles clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,9 @@ lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
 
 test: lint  ## lint, then every test of the gate
 	@$(BIN)/python -m pytest -q
+
+audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
+	@$(BIN)/hazeglass audit --quick
 
 bench: $(STAMP) .venv-opendp/bin/pytest  ## measure against peers, in one run
 	@for script in benchmarks/*.py; do echo "== $$script"; \

@@ -177,6 +177,22 @@ def recover(
     recover_graph(release, out, alpha, select.value, fdr, solver.value)
 
 
+@app.command()
+@clear_errors
+def audit(
+    plan: Annotated[Path | None, typer.Option(help="Attack this plan's mechanism instead of all of them.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer runs: under three minutes, slightly lower bounds.")
+    ] = False,
+    json: JsonOption = False,
+    out: Annotated[Path | None, typer.Option(help="Also draw a picture (.png, .svg or .pdf).")] = None,
+) -> None:
+    """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones."""
+    from hazeglass.cli.audit import run_audit
+
+    run_audit(plan, quick, json, out)
+
+
 LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
 
 

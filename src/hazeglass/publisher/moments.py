@@ -27,7 +27,16 @@ from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
 
-__all__ = ["NoisyMoments", "design_stages", "first_stage", "publish_moments", "second_stage"]
+__all__ = [
+    "NoisyMoments",
+    "add_noise",
+    "design_stages",
+    "exact_sums",
+    "first_stage",
+    "lattice_rows",
+    "publish_moments",
+    "second_stage",
+]
 
 FIRST_STAGE_SHARE = 0.1
 _BITS = 16
@@ -52,7 +61,8 @@ class NoisyMoments:
     @property
     def variance(self) -> FloatArray:
         """Noisy variances; a column that the noise drowned is given the noise's own size."""
-        return np.maximum(np.diag(self.second) - self.mean**2, self.diagonal_noise_sd)
+        diagonal = np.diagonal(self.second, axis1=-2, axis2=-1)
+        return np.maximum(diagonal - self.mean**2, self.diagonal_noise_sd)
 
     def released(self, names: tuple[str, ...]) -> ReleasedMoments:
         """The same with names, as it goes into the bundle."""
@@ -149,19 +159,29 @@ def _steps(n: int, largest: float, tau: float) -> int:
 
 
 def _run_stage(rows: Rows, stage: Stage, engine: Engine, bits: BitSource) -> NoisyMoments:
+    first, second = exact_sums(rows, stage, engine)
+    return add_noise(first, second, stage, rows.n, bits)
+
+
+def exact_sums(rows: Rows, stage: Stage, engine: Engine) -> tuple[IntArray, IntArray]:
+    """The secret sums of the stage's rows and of their products, in lattice steps."""
     features = len(stage.centre) * DEGREES[stage.features]
-    first, second = _sum_up(engine.map(_block_sums(rows, stage), rows.blocks()), features)
+    sums = _sum_up(engine.map(_block_sums(rows, stage), rows.blocks()), features)
     rows.check_no_empty_column()
-    return _add_noise(first, second, stage, rows.n, bits)
+    return sums
+
+
+def lattice_rows(unit_box: FloatArray, centre: FloatArray, scale: FloatArray, stage: Stage) -> FloatArray:
+    """Rows as the stage sums them: standardised, as features, clipped, on the lattice."""
+    x = expand((unit_box - centre) / scale, stage.features)
+    return clip_to_lattice(x, steps=stage.steps, radius=stage.radius if stage.clipped else None)
 
 
 def _block_sums(rows: Rows, stage: Stage) -> Callable[..., tuple[IntArray, IntArray]]:
     centre, scale = np.array(stage.centre), np.array(stage.scale)
-    radius = stage.radius if stage.clipped else None
 
     def sums(batch: object) -> tuple[IntArray, IntArray]:
-        x = (rows.unit_box(batch) - centre) / scale
-        z = clip_to_lattice(expand(x, stage.features), steps=stage.steps, radius=radius)
+        z = lattice_rows(rows.unit_box(batch), centre, scale, stage)
         # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
         # and the same bits come out whatever the order of summation.
         return z.sum(axis=0).astype(np.int64), (z.T @ z).astype(np.int64)
@@ -177,28 +197,36 @@ def _sum_up(parts: Iterator[tuple[IntArray, IntArray]], p: int) -> tuple[IntArra
     return first, second
 
 
-def _add_noise(first: IntArray, second: IntArray, stage: Stage, n: int, bits: BitSource) -> NoisyMoments:
-    """The only place where sums meet noise; nothing before this line may leave the publisher."""
-    p, steps = first.size, stage.steps
+def add_noise(first: IntArray, second: IntArray, stage: Stage, n: int, bits: BitSource) -> NoisyMoments:
+    """The only place where sums meet noise; nothing before this line may leave the publisher.
+
+    Leading axes, if the sums have any, are independent releases, each with noise of its own: the audit runs many.
+    """
+    p, steps = first.shape[-1], stage.steps
     on_mean = RoundedGaussian(_whole(stage.tau * steps / stage.mean_weight))
     off_diagonal = RoundedGaussian(_whole(stage.tau * steps**2))
     on_diagonal = RoundedGaussian(_whole(math.sqrt(2) * stage.tau * steps**2))
-    upper = np.triu_indices(p, 1)
-    noise = np.zeros((p, p), dtype=np.int64)
-    noise[upper] = draw(off_diagonal, upper[0].size, bits)
-    noise += noise.T
-    noise[np.diag_indices(p)] = draw(on_diagonal, p, bits)
+    rows, columns = np.triu_indices(p, 1)
+    releases, diagonal = first.shape[:-1], np.arange(p)
+    noise = np.zeros(second.shape, dtype=np.int64)
+    noise[..., rows, columns] = _draw(off_diagonal, (*releases, rows.size), bits)
+    noise[..., columns, rows] = noise[..., rows, columns]
+    noise[..., diagonal, diagonal] = _draw(on_diagonal, first.shape, bits)
     return NoisyMoments(
         stage=stage,
-        mean=(first + draw(on_mean, p, bits)) / (n * steps),
+        mean=(first + _draw(on_mean, first.shape, bits)) / (n * steps),
         second=(second + noise) / (n * steps**2),
         mean_noise_sd=math.sqrt(on_mean.variance) / (n * steps),
         second_noise_sd=math.sqrt(off_diagonal.variance) / (n * steps**2),
         diagonal_noise_sd=math.sqrt(on_diagonal.variance) / (n * steps**2),
         total_variation=p * total_variation(on_mean)
-        + upper[0].size * total_variation(off_diagonal)
+        + rows.size * total_variation(off_diagonal)
         + p * total_variation(on_diagonal),
     )
+
+
+def _draw(noise: RoundedGaussian, shape: tuple[int, ...], bits: BitSource) -> IntArray:
+    return draw(noise, math.prod(shape), bits).reshape(shape)
 
 
 def _whole(scale: float) -> float:

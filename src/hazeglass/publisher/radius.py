@@ -22,7 +22,7 @@ from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
 
-__all__ = ["RADIUS_SHARE", "SEARCH_STEPS", "private_radius"]
+__all__ = ["RADIUS_SHARE", "SEARCH_STEPS", "private_radius", "radius_grid", "rows_within", "search_radius"]
 
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
@@ -32,19 +32,36 @@ SEARCH_STEPS = 6  # of bisection: a grid of 64 radii
 def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
     """The smallest radius of the grid that seems to hold 95 % of the rows."""
     grid = radius_grid(len(rows.plan.columns))
+    return search_radius(rows_within(rows, grid, engine), rows.n, grid, unit, guarantee, bits)
+
+
+def rows_within(rows: Rows, grid: npt.NDArray[np.float64], engine: Engine) -> npt.NDArray[np.int64]:
+    """How many rows are at most as long as each radius: secret."""
     histogram = np.zeros(grid.size + 1, dtype=np.int64)
     for part in engine.map(lambda batch: _histogram(rows.unit_box(batch), grid), rows.blocks()):
         histogram += part
     rows.check_no_empty_column()
-    within = np.cumsum(histogram[:-1])
+    return np.cumsum(histogram[:-1])
+
+
+def search_radius(
+    within: npt.NDArray[np.int64],
+    n: int,
+    grid: npt.NDArray[np.float64],
+    unit: Unit,
+    guarantee: GaussianDP,
+    bits: BitSource,
+) -> RadiusSearch:
+    """Bisection on noisy counts: the only place where the counts meet noise."""
     noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(SEARCH_STEPS) / guarantee.mu)))
+    noises = iter(draw(noise, SEARCH_STEPS, bits).tolist())
     low, high = 0, grid.size - 1
     asked: list[tuple[float, int]] = []
     while low < high:
         middle = (low + high) // 2
-        answer = int(within[middle]) + int(draw(noise, 1, bits)[0])
+        answer = int(within[middle]) + next(noises)
         asked.append((float(grid[middle]), answer))
-        low, high = (low, middle) if answer >= _QUANTILE * rows.n else (middle + 1, high)
+        low, high = (low, middle) if answer >= _QUANTILE * n else (middle + 1, high)
     return RadiusSearch(
         mu=guarantee.mu,
         quantile=_QUANTILE,

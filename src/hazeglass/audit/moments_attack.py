@@ -1,0 +1,208 @@
+"""The likelihood-ratio attack on moments of one stage, and on the adaptive two.
+
+The secret sums of each side are computed once by the publisher's own block code; the publisher's own noise step then
+runs many times on them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.audit.attack import contrasted, in_chunks
+from hazeglass.audit.neighbours import far_rows, raw_rows
+from hazeglass.bundle.manifest import Stage
+from hazeglass.compute.engines import get_engine
+from hazeglass.compute.tables import open_table
+from hazeglass.publisher.moments import (
+    FIRST_STAGE_SHARE,
+    NoisyMoments,
+    add_noise,
+    exact_sums,
+    first_stage,
+    lattice_rows,
+    second_stage,
+)
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
+from hazeglass.publisher.randomness import BitSource, SecretBits
+from hazeglass.publisher.rows import Rows
+
+__all__ = ["AdaptiveAttack", "StageAttack", "attack_moments", "unit_table"]
+
+Floats = npt.NDArray[np.float64]
+Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+_SPREAD = 0.3  # of the other rows, in the adaptive attack: small, so that the changed rows are long on stage 2's scale
+
+
+@dataclass(frozen=True, eq=False)
+class StageAttack:
+    """One stage: the exact sums under D and D'."""
+
+    stage: Stage
+    n: int
+    sums: tuple[Sums, Sums]
+    statistics: tuple[str, ...] = ("likelihood ratio",)
+
+    @property
+    def cells(self) -> int:
+        p = self.sums[0][0].size
+        return p * (p + 3) // 2
+
+    def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
+        """The noise step, many times on the same sums."""
+        return in_chunks(lambda count: self._chunk(side, count, bits), runs, self.cells)
+
+    def _chunk(self, side: int, runs: int, bits: BitSource) -> Floats:
+        first, second = self.sums[side]
+        many = np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape))
+        released = add_noise(*many, self.stage, self.n, bits)
+        return likelihood_ratio(released, *self.sums, self.n)[:, None]
+
+
+def likelihood_ratio(released: NoisyMoments, under: Sums, under_neighbour: Sums, n: int) -> Floats:
+    """<output - mean(D), (mean(D') - mean(D)) / variance> in every release; leading axes are releases.
+
+    The noise has variance v off the diagonal and 2 v on it, so summing a product over the whole symmetric matrix and
+    dividing by 2 v counts every released number with its own variance.
+    """
+    stage = released.stage
+    mean_move, second_move = (there - here for there, here in zip(under_neighbour, under, strict=True))
+    mean_noise = released.mean * (n * stage.steps) - under[0]
+    second_noise = released.second * (n * stage.steps**2) - under[1]
+    of_mean = np.sum(mean_noise * mean_move, axis=-1) / (stage.tau * stage.steps / stage.mean_weight) ** 2
+    of_second = np.sum(second_noise * second_move, axis=(-2, -1)) / (2 * (stage.tau * stage.steps**2) ** 2)
+    return np.asarray(of_mean + of_second)
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveAttack:
+    """Two stages, the second on the scale that the first one released.
+
+    `boxes` and `counts` are the distinct rows (on the [-1, 1] scale, as the publisher reads them) and how often each
+    occurs: sums of equal rows are exact multiples, so the second stage of many runs can be computed at once.
+    """
+
+    first: StageAttack
+    second: Stage
+    boxes: tuple[Floats, Floats]
+    counts: Floats
+    statistics: tuple[str, ...] = ("likelihood ratio", "contrast of the stages")
+
+    @property
+    def cells(self) -> int:
+        return self.first.cells + len(self.second.centre) ** 2 * (9 if self.second.features == "hermite" else 1)
+
+    def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
+        """Both stages of every run."""
+        return in_chunks(lambda count: self._chunk(side, count, bits), runs, self.cells)
+
+    def _chunk(self, side: int, runs: int, bits: BitSource) -> Floats:
+        released, both = self.stages(side, runs, bits)
+        n, mus = self.first.n, (self.first.stage.mu, self.second.mu)
+        left = likelihood_ratio(released[0], *self.first.sums, n)
+        right = likelihood_ratio(released[1], both[0], both[1], n)
+        return contrasted(left, right, *mus)
+
+    def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], list[Sums]]:
+        """What both stages release in each run, and the second one's exact sums under D and D' given the first."""
+        n, (first, second) = self.first.n, self.first.sums[side]
+        many = np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape))
+        scout = add_noise(*many, self.first.stage, n, bits)
+        both = [self._sums(box, scout.mean, np.sqrt(scout.variance)) for box in self.boxes]
+        return (scout, add_noise(*both[side], self.second, n, bits)), both
+
+    def _sums(self, box: Floats, centre: Floats, scale: Floats) -> Sums:
+        runs, k = len(centre), len(box)
+        rows = np.tile(box, (runs, 1))
+        z = lattice_rows(rows, np.repeat(centre, k, axis=0), np.repeat(scale, k, axis=0), self.second)
+        z = z.reshape(runs, k, -1)
+        weighted = z * self.counts[:, None]  # integers below 2^53, like all that follows
+        return weighted.sum(axis=1).astype(np.int64), (np.swapaxes(weighted, 1, 2) @ z).astype(np.int64)
+
+
+def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
+    """The attack on the moments that this plan releases for `rows` rows."""
+    plan = replace(plan, id_column=None)  # the person's rows are already chosen
+    if plan.adaptive:
+        return _attack_adaptive(plan, rows)
+    guarantee, radius = plan.guarantee, None
+    if plan.clip_radius == "private":
+        # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
+        probe = first_stage(plan, rows, guarantee, 1.0)
+        data = unit_table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
+        found = private_radius(data, plan.unit, guarantee.share(RADIUS_SHARE), get_engine("serial"), SecretBits())
+        guarantee, radius = guarantee.share(1 - RADIUS_SHARE), found.radius
+    stage = first_stage(plan, rows, guarantee, radius)
+    return _attack_stage(plan, rows, stage)
+
+
+def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
+    """Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
+    not matter, and does when rows are centred by the data's own mean, before or after clipping."""
+    here, there = _pair(plan, stage)
+    sides_of_others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)
+    others = sides_of_others[:, None] * here[0]
+    sides = (np.vstack([changed, others]) for changed in (here, there))
+    under, neighbour = (exact_sums(unit_table(plan, side), stage, get_engine("serial")) for side in sides)
+    return StageAttack(stage, n, (under, neighbour))
+
+
+def _pair(plan: Plan, stage: Stage) -> tuple[Floats, Floats]:
+    """The changed rows under D and D'."""
+    p = len(plan.columns)
+    if plan.unit.name in ("entry", "readings"):  # one column of otherwise equal rows, from one end to the other
+        row = np.ones(p)
+        row[0] = -1.0
+        return np.tile(row, (plan.unit.readings, 1)), np.ones((plan.unit.readings, p))
+    x, y = _farthest(p, [(stage, 1.0)])
+    return np.tile(x, (plan.unit.max_rows, 1)), np.tile(y, (plan.unit.max_rows, 1))
+
+
+def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
+    """Other rows spread evenly about the public centre, so that the first stage knows centre and scale well."""
+    scout = first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE))
+    second = second_stage(plan, n, None)
+    p, m = len(plan.columns), plan.unit.max_rows
+    x, y = _farthest(p, [(scout, 1.0), (second, _SPREAD)])
+    spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
+    counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
+    distinct = [np.vstack([changed, spread]) for changed in (x, y)]
+    sums = [
+        exact_sums(unit_table(plan, np.repeat(rows, counts, axis=0)), scout, get_engine("serial")) for rows in distinct
+    ]
+    boxes = [_read(plan, rows) for rows in distinct]
+    first = StageAttack(scout, n, (sums[0], sums[1]))
+    return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64))
+
+
+def _farthest(columns: int, stages: list[tuple[Stage, float]]) -> tuple[Floats, Floats]:
+    """The pair of rows farthest apart in all stages together; each stage comes with the scale it sees rows on."""
+    last = stages[-1][0]
+    pairs = far_rows(columns, (last.mean_weight / last.radius) ** 2)
+    return max(pairs, key=lambda pair: sum(_distance(pair, stage, scale) ** 2 for stage, scale in stages))
+
+
+def _distance(pair: tuple[Floats, Floats], stage: Stage, scale: float) -> float:
+    """How far apart the moments of two rows are, in units of the stage's noise."""
+    centre, x_and_y = np.zeros(len(pair[0])), np.vstack(pair)
+    x, y = lattice_rows(x_and_y, centre, np.full(len(centre), scale), stage) / stage.steps
+    second = np.outer(x, x) - np.outer(y, y)
+    return math.sqrt(stage.mean_weight**2 * float((x - y) @ (x - y)) + float(np.sum(second**2)) / 2) / stage.tau
+
+
+def unit_table(plan: Plan, unit_box: Floats) -> Rows:
+    """Rows of a table that the publisher brings to these places of the [-1, 1] scale."""
+    import pyarrow as pa
+
+    raw = raw_rows(unit_box, plan.columns)
+    return Rows(plan, open_table(pa.table({name: raw[:, k] for k, name in enumerate(plan.names)})))
+
+
+def _read(plan: Plan, unit_box: Floats) -> Floats:
+    """The rows as the publisher reads them."""
+    rows = unit_table(plan, unit_box)
+    return rows.unit_box(next(rows.blocks()))

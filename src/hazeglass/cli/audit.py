@@ -1,0 +1,97 @@
+"""hazeglass audit: attack our own mechanisms, print what is certified beside what is claimed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hazeglass.audit.picture import check_picture, draw_picture
+from hazeglass.audit.result import AuditResult, Finding
+from hazeglass.audit.run import Progress as Report
+from hazeglass.audit.run import audit
+from hazeglass.publisher.plan import Plan
+
+__all__ = ["run_audit"]
+
+
+def run_audit(plan_path: Path | None, quick: bool, as_json: bool, out: Path | None) -> None:
+    """Run, print, draw; exit status 1 when an attack refutes one of our claims."""
+    if out is not None:
+        check_picture(out)
+    plan = None if plan_path is None else Plan.load(plan_path)
+    with _progress() as report:
+        result = audit(plan, quick=quick, progress=report)
+    if out is not None:
+        draw_picture(result, out)
+    if as_json:
+        Console(soft_wrap=True).print_json(json.dumps(result.to_dict()))
+    else:
+        _show(result, Console())
+    if result.broken:
+        typer.echo(f"hazeglass: {_verdict(result.broken)}", err=True)
+        raise typer.Exit(1)
+
+
+@contextmanager
+def _progress() -> Iterator[Report]:
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed}/{task.total}"),
+        TimeElapsedColumn(),
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    with bar:
+        task = bar.add_task("audit", total=None)
+        yield lambda name, number, total: bar.update(task, description=name, completed=number, total=total)
+
+
+def _show(result: AuditResult, console: Console) -> None:
+    table = Table(title=f"Lower bounds on mu, at {100 * result.confidence:g} % confidence", title_justify="left")
+    for heading in ("form", "unit", "noise"):
+        table.add_column(heading)
+    for heading in ("claimed", "certified", "ratio"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for finding in result.findings:
+        certified = f"{finding.certified_mu:.3f}"
+        table.add_row(
+            finding.form,
+            finding.unit,
+            finding.noise,
+            f"{finding.claimed_mu:.4g}",
+            certified if finding.holds else f"[red]{certified}[/red]",
+            f"{finding.ratio:.2f}",
+        )
+    console.print(table)
+    console.print(
+        f"{len(result.findings)} attacks in {result.seconds:.0f} s. A bound above the claim would refute it; one close "
+        "below it shows that both the mechanism and the attack are tight.",
+        highlight=False,
+    )
+    refuted = [finding for finding in result.findings if not finding.ours and not finding.holds]
+    if refuted:
+        console.print(
+            "Of the paper's own claims, which hazeglass does not make, "
+            f"{len(refuted)} {'is' if len(refuted) == 1 else 'are'} refuted.",
+            highlight=False,
+        )
+    if not result.broken:
+        console.print("No attack refutes a claim of hazeglass.", highlight=False)
+
+
+def _verdict(broken: tuple[Finding, ...]) -> str:
+    worst = max(broken, key=lambda finding: finding.ratio)
+    return (
+        f"an attack refutes {len(broken)} of the claims. The worst: {worst.name}, where mu is at least "
+        f"{worst.certified_mu:.4g}. Do not publish with this mechanism."
+    )
