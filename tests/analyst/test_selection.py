@@ -9,6 +9,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
+from hazeglass.analyst.recover import _given
 from hazeglass.analyst.selection.choice import PenaltyPath
 from hazeglass.analyst.uncertainty import ErrorModel
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning
@@ -85,11 +86,13 @@ def test_repair_moves_no_farther_than_the_penalty_needs():
             assert np.linalg.eigvalsh(solution.precision)[0] > 0
 
 
-def test_a_penalty_below_the_distance_is_repaired_and_reported(make_plan, tmp_path):
-    release = hg.publish(chain_rows(150), make_plan(columns="abcde"), tmp_path / "r")
-    with pytest.warns(RepairWarning, match=r"alpha = 0\.001.*d\(S\)"):
-        graph = hg.recover(release, alpha=0.001)
-    assert graph.fit["repaired_by"] > 0
+def test_a_penalty_below_the_distance_is_repaired_and_reported():
+    S = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
+    noisy = NoisyCovariance(tuple("abc"), 100, S, ErrorModel.of_gaussian_rows(np.eye(3), 100))
+    with pytest.warns(RepairWarning, match=r"alpha = 0\.001.*d\(S\) = 0\.4"):
+        choice, moved = _given(noisy, Setting(np.ones((3, 3))), 0.001)
+    assert 0.39 < moved < 0.42
+    assert np.linalg.eigvalsh(choice.solution.precision)[0] > 0
 
 
 def test_a_path_starts_empty_and_stays_above_the_distance():

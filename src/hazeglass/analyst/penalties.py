@@ -17,6 +17,7 @@ __all__ = ["Repair", "Setting", "WeightKind", "entry_weights"]
 
 FloatArray = npt.NDArray[np.float64]
 WeightKind = Literal["noise", "uniform"]
+_ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent above it
 _COMFORT = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
 
 
@@ -44,7 +45,7 @@ class Setting:
     def distance(self, covariance: FloatArray) -> float:
         """d(S): penalties must exceed it for an estimate to exist."""
         if self.penalize_diagonal:
-            return float(psd_distance(covariance, self.weights).upper)
+            return float(psd_distance(covariance, self.weights, rtol=_ROUGHLY).upper)
         return 0.0 if np.linalg.eigvalsh(covariance)[0] > 0 else np.inf
 
 
@@ -69,7 +70,7 @@ class Repair:
 
     def __init__(self, covariance: FloatArray, setting: Setting) -> None:
         self.covariance = covariance
-        self._nearest = psd_distance(covariance, setting.weights)
+        self._nearest = psd_distance(covariance, setting.weights, rtol=_ROUGHLY)
 
     def at(self, alpha: float) -> FloatArray:
         """The covariance to use at this penalty."""
