@@ -147,3 +147,31 @@ def test_numba_and_scipy_are_imported_only_when_a_solver_runs() -> None:
         "sys.exit(any(name in sys.modules for name in ('numba', 'scipy.linalg')))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+
+
+def test_singles_pairs_and_small_components_together_solve_the_whole() -> None:
+    sizes = [1, 2, 2, 3, 5, 1, 8, 2, 40, 3, 30, 20]
+    p = sum(sizes)
+    S = np.zeros((p, p))
+    place = 0
+    for size in sizes:
+        here = slice(place, place + size)
+        S[here, here] = np.corrcoef(np.random.default_rng(size).standard_normal((3 * size + 5, size)), rowvar=False)
+        place += size
+    mixed = np.random.default_rng(1).permutation(p)
+    S = S[np.ix_(mixed, mixed)]
+    answer = graphical_lasso(S, 0.02)
+    assert np.all(np.abs(answer.covariance - S) <= 0.02 + 1e-12)
+    primal = -np.linalg.slogdet(answer.precision)[1] + np.vdot(S, answer.precision)
+    primal += 0.02 * float(np.sum(np.abs(answer.precision)))
+    assert answer.objective == pytest.approx(primal, abs=1e-9)
+    gap = primal - np.linalg.slogdet(answer.covariance)[1] - p
+    assert answer.gap == pytest.approx(gap, abs=1e-7)
+    assert gap <= 1e-6 * p
+
+
+def test_one_unbounded_pair_among_many_columns_is_named() -> None:
+    S = np.eye(20)
+    S[3, 7] = S[7, 3] = 2.0
+    with pytest.raises(UnboundedObjectiveError, match=r"d\(S\) = 0\.5"):
+        graphical_lasso(S, 0.3)

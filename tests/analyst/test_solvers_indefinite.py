@@ -42,6 +42,7 @@ def check_case(kind: int, p: int, seed: int, factor: float, penalize_diagonal: b
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # two minutes when the machine is idle
 @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     kind=st.integers(0, 5),

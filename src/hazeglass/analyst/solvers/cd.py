@@ -48,7 +48,7 @@ class _Lists:
     @classmethod
     def of_precision(cls, T: FloatArray) -> _Lists:
         """beta_ij = -T_ij / T_jj."""
-        from hazeglass.analyst.solvers.cd_kernel import count_edges, fill_lists
+        from hazeglass.analyst.solvers.cd_ends import count_edges, fill_lists
 
         count = count_edges(T)
         lists = cls.empty(T.shape[0], max(FIRST_CAPACITY, 2 * int(np.max(count))))
@@ -97,7 +97,7 @@ def _begin(
     S: FloatArray, penalty: Penalty, start: Start | None, later_tol: float
 ) -> tuple[FloatArray, _Lists, float, float]:
     """W inside the box, the coefficients, the first inner tolerance, and the share of non-zeros to expect."""
-    from hazeglass.analyst.solvers.cd_kernel import clip_into, threshold_into
+    from hazeglass.analyst.solvers.cd_ends import clip_into, threshold_into
 
     W = np.empty_like(S)
     if start is not None:
@@ -131,7 +131,7 @@ def _check(
     S: FloatArray, penalty: Penalty, W: FloatArray, sd: FloatArray, lists: _Lists, tol: float
 ) -> tuple[float, Certificate | None]:
     """The slackness of the current pair, and its certificate where that leaves room for one."""
-    from hazeglass.analyst.solvers.cd_kernel import symmetrise
+    from hazeglass.analyst.solvers.cd_ends import symmetrise
     from hazeglass.analyst.solvers.sparse_certificate import inverse_miss, scatter, slackness
 
     p = penalty.size

@@ -18,6 +18,7 @@ from hazeglass.analyst.objective import Certificate
 from hazeglass.analyst.penalty import Penalty
 from hazeglass.analyst.solvers.attempt import Attempt, Start
 
+SMALL, BATCH = 32, 64  # components up to SMALL columns are solved together, BATCH columns at a time: fewer calls
 DOMINANT = 0.7  # one component with this share of the columns: splitting would cost more copying than it saves
 
 
@@ -52,10 +53,10 @@ def solve_blocks(
     solve: BlockSolver,
     n_threads: int = 1,
 ) -> Named:
-    """Solve each block and put the pieces together; blocks of one column are done all at once."""
+    """Solve each block and put the pieces together; blocks of one or two columns are done all at once."""
     if len(blocks) == 1:
         return solve(S, penalty, start)
-    large = [rows for rows in blocks if rows.size > 1]
+    large = _batch([rows for rows in blocks if rows.size > 2])
 
     def one(rows: NDArray[np.intp]) -> Named:
         part = None if start is None else start.part(rows)
@@ -66,31 +67,66 @@ def solve_blocks(
             answers = list(pool.map(one, large))
     else:
         answers = [one(rows) for rows in large]
-    return _assemble(S, penalty, large, answers)
+    pairs = np.array([rows for rows in blocks if rows.size == 2], dtype=np.intp).reshape(-1, 2)
+    return _assemble(S, penalty, large, answers, pairs)
 
 
-def _assemble(S: FloatArray, penalty: Penalty, large: list[NDArray[np.intp]], answers: list[Named]) -> Named:
+def _batch(components: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
+    """Join small components into batches; what no edge joins, no solver joins either."""
+    batches = [rows for rows in components if rows.size > SMALL]
+    waiting: list[NDArray[np.intp]] = []
+    for rows in components:
+        if rows.size > SMALL:
+            continue
+        if waiting and sum(part.size for part in waiting) + rows.size > BATCH:
+            batches.append(np.sort(np.concatenate(waiting)))
+            waiting = []
+        waiting.append(rows)
+    return [*batches, np.sort(np.concatenate(waiting))] if waiting else batches
+
+
+def _assemble(
+    S: FloatArray, penalty: Penalty, large: list[NDArray[np.intp]], answers: list[Named], pairs: NDArray[np.intp]
+) -> Named:
     """Block-diagonal T and W; log det, objective and gap add up."""
     p = penalty.size
     T, W = np.zeros((p, p)), np.zeros((p, p))
-    fitted = np.diagonal(S) + penalty.diagonal
-    alone = np.ones(p, dtype=bool)
     objective = gap = kkt = 0.0
     for rows, answer in zip(large, answers, strict=True):
         found = answer.attempt.certificate
         if answer.attempt.unbounded or found is None:
             return answer
-        alone[rows] = False
         place = _place(rows)
         T[place], W[place] = found.precision, found.covariance
         objective, gap, kkt = objective + found.objective, gap + found.gap, max(kkt, found.kkt)
-    single = np.flatnonzero(alone)
-    T[single, single], W[single, single] = 1.0 / fitted[single], fitted[single]
-    objective += float(np.sum(np.log(fitted[single]))) + single.size
+    if not _fill_pairs(S, penalty, pairs, T, W):
+        return Named(Attempt(None, 0, unbounded=True), "closed form")
+    single = np.flatnonzero(np.diagonal(T) == 0)
+    W[single, single] = np.diagonal(S)[single] + penalty.diagonal[single]
+    T[single, single] = 1.0 / np.diagonal(W)[single]
+    # at a closed form tr(S T) + penalty is the number of columns, and log det W is the rest of the objective
+    i, j = pairs.T
+    objective += float(np.sum(np.log(W[i, i] * W[j, j] - W[i, j] ** 2))) + pairs.size
+    objective += float(np.sum(np.log(np.diagonal(W)[single]))) + single.size
     used = {answer.solver for answer in answers}
     name = "+".join(sorted(used - {"closed form"})) or "closed form"
     steps = max((answer.attempt.n_iter for answer in answers), default=0)
     return Named(Attempt(Certificate(T, W, objective, gap, kkt), steps), name)
+
+
+def _fill_pairs(S: FloatArray, penalty: Penalty, pairs: NDArray[np.intp], T: FloatArray, W: FloatArray) -> bool:
+    """All components of two columns in closed form; False where one of them is unbounded."""
+    i, j = pairs.T
+    first, second = (np.diagonal(S)[k] + penalty.diagonal[k] for k in (i, j))
+    paid = np.broadcast_to(penalty.off, S.shape)[i, j]
+    shared = np.copysign(np.maximum(np.abs(S[i, j]) - paid, 0.0), S[i, j])
+    determinant = first * second - shared**2
+    if np.any(determinant <= 1e-14 * first * second):
+        return False
+    W[i, i], W[j, j], W[i, j], W[j, i] = first, second, shared, shared
+    T[i, i], T[j, j] = second / determinant, first / determinant
+    T[i, j] = T[j, i] = -shared / determinant
+    return True
 
 
 def _place(rows: NDArray[np.intp]) -> tuple[slice, slice] | tuple[NDArray[np.intp], ...]:
