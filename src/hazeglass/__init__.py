@@ -9,9 +9,11 @@ from hazeglass._version import __version__
 
 if TYPE_CHECKING:
     from hazeglass import datasets
+    from hazeglass.analyst.estimators import CorrectedGraphicalLasso, CorrectedGraphicalLassoCV
     from hazeglass.analyst.graph import Graph
+    from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
     from hazeglass.analyst.recover import recover
-    from hazeglass.analyst.solvers import Solution, graphical_lasso
+    from hazeglass.analyst.solvers import Solution, graphical_lasso, graphical_lasso_path
     from hazeglass.bundle.reader import Release, load
     from hazeglass.guarantee.gdp import GaussianDP
     from hazeglass.publisher.plan import Plan
@@ -20,12 +22,16 @@ if TYPE_CHECKING:
 # Where each public name lives. Nothing is imported until it is asked for, so that
 # `import hazeglass` stays fast and the analyst never loads the publisher's room.
 _HOMES = {
+    "CorrectedGraphicalLasso": "hazeglass.analyst.estimators",
+    "CorrectedGraphicalLassoCV": "hazeglass.analyst.estimators",
     "GaussianDP": "hazeglass.guarantee.gdp",
     "Graph": "hazeglass.analyst.graph",
     "Plan": "hazeglass.publisher.plan",
     "Release": "hazeglass.bundle.reader",
     "Solution": "hazeglass.analyst.solvers",
     "graphical_lasso": "hazeglass.analyst.solvers",
+    "graphical_lasso_path": "hazeglass.analyst.solvers",
+    "nearest_psd_max_norm": "hazeglass.analyst.nearest_psd",
     "load": "hazeglass.bundle.reader",
     "publish": "hazeglass.publisher.publish",
     "recover": "hazeglass.analyst.recover",
@@ -33,6 +39,8 @@ _HOMES = {
 _ROOMS = ("datasets", "errors")
 
 __all__ = [
+    "CorrectedGraphicalLasso",
+    "CorrectedGraphicalLassoCV",
     "GaussianDP",
     "Graph",
     "Plan",
@@ -42,7 +50,9 @@ __all__ = [
     "datasets",
     "errors",
     "graphical_lasso",
+    "graphical_lasso_path",
     "load",
+    "nearest_psd_max_norm",
     "publish",
     "recover",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +26,11 @@ class Corrected:
     notes: tuple[str, ...]
 
 
-def correct(noisy: NoisyCovariance) -> Corrected:
-    """Divide by the corrected standard deviations; a variance within two standard errors of zero counts as hidden."""
+def correct(noisy: NoisyCovariance, *, to_correlation: bool = True) -> Corrected:
+    """Divide by the corrected standard deviations; a variance within two standard errors of zero counts as hidden.
+
+    With to_correlation=False only the hidden columns are dealt with, and the standard deviations are ones.
+    """
     variances = np.diag(noisy.covariance)
     doubt = _DOUBT * np.diag(noisy.error.entry_sd())
     unclear = variances < doubt
@@ -38,9 +41,9 @@ def correct(noisy: NoisyCovariance) -> Corrected:
         variances = np.maximum(variances, doubt)
         covariance = noisy.covariance.copy()
         np.fill_diagonal(covariance, variances)
-        noisy = replace(noisy, covariance=covariance)
+        noisy = noisy.with_covariance(covariance)
         notes = (*notes, _hidden_note(hidden))
-    deviations = np.sqrt(variances)
+    deviations = np.sqrt(variances) if to_correlation else np.ones_like(variances)
     return Corrected(noisy.rescaled(1 / deviations), deviations, hidden, notes)
 
 

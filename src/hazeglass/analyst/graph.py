@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.analyst.compare import GraphDiff, Scores, score_pairs, truth_labels
+from hazeglass.analyst.export import cytoscape, gexf, graphml
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, MissingExtraError
 
@@ -30,7 +31,7 @@ class Graph:
     names      the nodes
     precision  the penalised precision matrix, on the scale named in `fit`
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
-               ci_high, p_value, q_value, selected
+               ci_high, p_value, q_value, selected (and stability, when stars chose the penalty)
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
     """
 
@@ -38,6 +39,8 @@ class Graph:
     precision: FloatArray
     edges: pa.Table
     fit: Mapping[str, Any]
+
+    # ------------------------------------------------------------------------------------------------- looking
 
     @property
     def selected(self) -> pa.Table:
@@ -51,33 +54,78 @@ class Graph:
     @property
     def pairs(self) -> frozenset[frozenset[str]]:
         """The selected edges as a set of unordered pairs of names."""
-        chosen = self.selected
-        return frozenset(
-            frozenset(pair) for pair in zip(chosen["source"].to_pylist(), chosen["target"].to_pylist(), strict=True)
-        )
+        return frozenset(_pairs(self.selected))
 
-    def strength(self) -> FloatArray:
-        """Absolute partial correlations as a symmetric matrix with a zero diagonal: the score behind an ROC curve."""
-        p = len(self.names)
-        matrix = np.zeros((p, p))
-        matrix[np.triu_indices(p, 1)] = np.abs(self.edges["partial_correlation"].to_numpy())
+    @property
+    def partial_correlations(self) -> FloatArray:
+        """Partial correlations as a symmetric matrix with ones on the diagonal."""
+        matrix = np.eye(len(self.names)) / 2
+        matrix[np.triu_indices(len(self.names), 1)] = self.edges["partial_correlation"].to_numpy()
         return matrix + matrix.T
 
-    def auc(self, truth: Iterable[Iterable[str]]) -> float:
-        """Area under the ROC curve of `strength` for the true edges given as pairs of names."""
-        from sklearn.metrics import roc_auc_score
+    @property
+    def adjacency(self) -> npt.NDArray[np.bool_]:
+        """Which pairs are selected, as a symmetric matrix."""
+        matrix = np.zeros((len(self.names), len(self.names)), dtype=bool)
+        matrix[np.triu_indices(len(self.names), 1)] = self.edges["selected"].to_numpy(zero_copy_only=False)
+        return matrix | matrix.T
 
-        wanted = {frozenset(pair) for pair in truth}
-        unknown = {name for pair in wanted for name in pair} - set(self.names)
-        if unknown:
-            raise InputError(f"the truth names {sorted(unknown)[0]!r}, which is not a node of this graph.")
-        labels = [
-            frozenset(pair) in wanted
-            for pair in zip(self.edges["source"].to_pylist(), self.edges["target"].to_pylist(), strict=True)
-        ]
-        if all(labels) or not any(labels):
-            raise InputError("an ROC curve needs both edges and non-edges in the truth.")
-        return float(roc_auc_score(labels, np.abs(self.edges["partial_correlation"].to_numpy())))
+    def strength(self) -> FloatArray:
+        """Absolute partial correlations with a zero diagonal: the score behind an ROC curve."""
+        matrix = np.abs(self.partial_correlations)
+        np.fill_diagonal(matrix, 0.0)
+        return matrix
+
+    def components(self) -> list[tuple[str, ...]]:
+        """Connected components of the selected edges, the largest first."""
+        from scipy.sparse.csgraph import connected_components
+
+        count, labels = connected_components(self.adjacency, directed=False)
+        groups = [tuple(np.array(self.names, dtype=object)[labels == k].tolist()) for k in range(count)]
+        return sorted(groups, key=lambda group: (-len(group), group))
+
+    def hubs(self, most: int = 5) -> list[tuple[str, int]]:
+        """The nodes with most selected edges."""
+        degrees = self.adjacency.sum(axis=0)
+        order = np.argsort(-degrees, kind="stable")[:most]
+        return [(self.names[k], int(degrees[k])) for k in order]
+
+    # ----------------------------------------------------------------------------------------------- comparing
+
+    def scores(self, truth: Iterable[Iterable[str]]) -> Scores:
+        """AUC, average precision, F1, structural Hamming distance and ROC points against true edges given as pairs."""
+        labels = truth_labels(_pairs(self.edges), truth, self.names)
+        selected = self.edges["selected"].to_numpy(zero_copy_only=False)
+        return score_pairs(labels, np.abs(self.edges["partial_correlation"].to_numpy()), selected)
+
+    def auc(self, truth: Iterable[Iterable[str]]) -> float:
+        """Area under the ROC curve of the absolute partial correlations."""
+        return self.scores(truth).auc
+
+    def diff(self, other: Graph) -> GraphDiff:
+        """Edges gained, lost and of changed sign, from this graph to the other."""
+        if set(self.names) != set(other.names):
+            raise InputError("graphs can be compared only over the same nodes, and these differ.")
+        before, after = self._signs(), other._signs()
+        changed = [pair for pair in before.keys() & after.keys() if before[pair] != after[pair]]
+        return GraphDiff(
+            _ordered(after.keys() - before.keys()), _ordered(before.keys() - after.keys()), _ordered(changed)
+        )
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Graph):
+            return NotImplemented
+        same_nodes = self.names == other.names and np.array_equal(self.precision, other.precision)
+        return same_nodes and bool(self.edges.equals(other.edges))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _signs(self) -> dict[frozenset[str], bool]:
+        chosen = self.selected
+        signs = (chosen["partial_correlation"].to_numpy() > 0).tolist()
+        return dict(zip(_pairs(chosen), signs, strict=True))
+
+    # ------------------------------------------------------------------------------------------------ ways out
 
     def to_networkx(self) -> Any:
         """The selected edges as a networkx.Graph with all columns as edge attributes."""
@@ -93,14 +141,42 @@ class Graph:
             graph.add_edge(row.pop("source"), row.pop("target"), **row)
         return graph
 
+    def to_pandas(self) -> Any:
+        """The edge table as a pandas DataFrame."""
+        return self.edges.to_pandas()
+
+    def to_polars(self) -> Any:
+        """The edge table as a polars DataFrame."""
+        import polars
+
+        return polars.from_arrow(self.edges)
+
+    def write(self, path: str | Path) -> Path:
+        """Write the selected edges in the format the name ends in: .graphml, .gexf, .cyjs (Cytoscape JSON) or .csv."""
+        path = Path(path)
+        chosen = self.selected
+        match path.suffix.lower():
+            case ".graphml":
+                graphml(self.names, chosen.to_pylist()).write(path, encoding="utf-8", xml_declaration=True)
+            case ".gexf":
+                gexf(self.names, chosen.to_pylist()).write(path, encoding="utf-8", xml_declaration=True)
+            case ".cyjs":
+                document = cytoscape(self.names, chosen.to_pylist())
+                path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+            case ".csv":
+                _write_csv(chosen, path)
+            case other:
+                raise InputError(f"a graph can be written as .graphml, .gexf, .cyjs or .csv, got {other!r}.")
+        return path
+
     def save(self, out: str | Path) -> Path:
         """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`."""
         from hazeglass.present.report import report
 
         with new_folder(out) as folder:
-            _write_edges(self.edges, folder / "edges.csv")
+            _write_csv(self.edges, folder / "edges.csv")
             _write_precision(self.names, self.precision, folder / "precision.parquet")
-            _graphml(self).write(folder / "graph.graphml", encoding="utf-8", xml_declaration=True)
+            self.write(folder / "graph.graphml")
             text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
             (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
             page = report(self.names, self.edges.to_pylist(), self.fit)
@@ -111,8 +187,23 @@ class Graph:
         alpha = self.fit["alpha"]
         return f"<Graph: {len(self.names)} nodes, {self.selected.num_rows} edges, alpha={alpha:.4g}>"
 
+    def _repr_html_(self) -> str:
+        """A short table for notebooks."""
+        from hazeglass.present.pages import render
 
-def _write_edges(edges: pa.Table, path: Path) -> None:
+        return render("graph_cell.html", title=repr(self), edges=self.selected.slice(0, 20).to_pylist())
+
+
+def _pairs(edges: pa.Table) -> list[frozenset[str]]:
+    ends = zip(edges["source"].to_pylist(), edges["target"].to_pylist(), strict=True)
+    return [frozenset(pair) for pair in ends]
+
+
+def _ordered(pairs: Iterable[frozenset[str]]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((min(pair), max(pair)) for pair in pairs))
+
+
+def _write_csv(edges: pa.Table, path: Path) -> None:
     from pyarrow import csv
 
     csv.write_csv(edges, path)
@@ -124,28 +215,3 @@ def _write_precision(names: tuple[str, ...], precision: FloatArray, path: Path) 
     import pyarrow.parquet as pq
 
     pq.write_table(pa.table([np.ascontiguousarray(column) for column in precision.T], names=list(names)), path)
-
-
-def _graphml(graph: Graph) -> ElementTree.ElementTree:
-    """GraphML with names as node labels and every numeric column as an edge attribute."""
-    root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
-    kept = [name for name in graph.edges.column_names if name not in ("source", "target", "selected")]
-    ElementTree.SubElement(root, "key", {"id": "name", "for": "node", "attr.name": "name", "attr.type": "string"})
-    for name in kept:
-        ElementTree.SubElement(root, "key", {"id": name, "for": "edge", "attr.name": name, "attr.type": "double"})
-    body = ElementTree.SubElement(root, "graph", edgedefault="undirected")
-    index = {name: f"n{k}" for k, name in enumerate(graph.names)}
-    for name, identifier in index.items():
-        node = ElementTree.SubElement(body, "node", id=identifier)
-        ElementTree.SubElement(node, "data", key="name").text = _xml_text(name)
-    for row in graph.selected.to_pylist():
-        edge = ElementTree.SubElement(body, "edge", source=index[row["source"]], target=index[row["target"]])
-        for name in kept:
-            ElementTree.SubElement(edge, "data", key=name).text = repr(float(row[name]))
-    ElementTree.indent(root)
-    return ElementTree.ElementTree(root)
-
-
-def _xml_text(name: str) -> str:
-    """XML has no way to write most control characters; they become a visible replacement."""
-    return "".join(c if c in "\t\n\r" or ord(c) >= 32 else "\ufffd" for c in name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release
 from hazeglass.guarantee.widening import widen
 
-__all__ = ["NoisyCovariance", "covariance_of"]
+__all__ = ["NoisyCovariance", "covariance_of", "covariance_of_rows", "rows_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -29,6 +29,10 @@ class NoisyCovariance:
     error: ErrorModel
     notes: tuple[str, ...] = ()
 
+    def with_covariance(self, covariance: FloatArray) -> NoisyCovariance:
+        """The same error about another value."""
+        return replace(self, covariance=covariance)
+
     def rescaled(self, factors: FloatArray) -> NoisyCovariance:
         """The same for columns multiplied by `factors`."""
         covariance = self.covariance * np.outer(factors, factors)
@@ -42,20 +46,30 @@ def covariance_of(release: Release) -> NoisyCovariance:
     return _from_moments(release.moments()[-1], release.manifest.stages[-1], release)
 
 
-def _from_table(release: Release) -> NoisyCovariance:
-    """cov(X~) minus the exact variance of the noise."""
-    table = release.table()
-    names = release.manifest.names
-    rows = np.column_stack([table.column(name).to_numpy() for name in names]).astype(np.float64)
-    noise = np.array([column.cell_noise.variance if column.cell_noise else 0.0 for column in release.columns])
+def covariance_of_rows(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> NoisyCovariance:
+    """cov(X~) minus the known covariance of the noise in a row."""
     observed = np.cov(rows, rowvar=False).reshape(len(names), len(names))
-    error = ErrorModel.of_gaussian_rows(observed, release.n)
+    error = ErrorModel.of_gaussian_rows(observed, len(rows))
+    return NoisyCovariance(names, len(rows), observed - noise, error)
+
+
+def rows_of(release: Release) -> tuple[FloatArray, FloatArray]:
+    """The rows of a table release, and the covariance of the noise in each (exact variances, no correlation)."""
+    table = release.table()
+    rows = np.column_stack([table.column(name).to_numpy() for name in release.manifest.names]).astype(np.float64)
+    noise = [column.cell_noise.variance if column.cell_noise else 0.0 for column in release.columns]
+    return rows, np.diag(noise)
+
+
+def _from_table(release: Release) -> NoisyCovariance:
+    names = release.manifest.names
+    noisy = covariance_of_rows(*rows_of(release), names)
     notes: tuple[str, ...] = ()
     if release.manifest.clip_radius is not None:
         notes = (
             f"Rows were clipped to length {release.manifest.clip_radius:.3g}; the covariance is that of clipped rows.",
         )
-    return NoisyCovariance(names, release.n, observed - np.diag(noise), error, notes)
+    return replace(noisy, notes=notes)
 
 
 def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> NoisyCovariance:

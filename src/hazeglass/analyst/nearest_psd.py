@@ -18,6 +18,7 @@ from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.validation import as_covariance
 
 MAX_STEPS = 20_000
+CHECK_EVERY = 5
 RELATIVE_TOLERANCE = 2e-4
 NOTHING = 1e-9  # relative to the largest entry: a distance this small is 0 to rounding
 
@@ -58,9 +59,14 @@ def nearest_psd_max_norm(S: ArrayLike) -> tuple[FloatArray, float]:
 
 
 def psd_distance(
-    S: FloatArray, weights: FloatArray, *, threshold: float | None = None, max_steps: int = MAX_STEPS
+    S: FloatArray,
+    weights: FloatArray,
+    *,
+    threshold: float | None = None,
+    rtol: float = RELATIVE_TOLERANCE,
+    max_steps: int = MAX_STEPS,
 ) -> Distance:
-    """Bounds on the weighted distance d(S), tight to RELATIVE_TOLERANCE unless max_steps ends the search.
+    """Bounds on the weighted distance d(S), within rtol of each other unless max_steps ends the search.
 
     Weights may be 0 (that entry of S cannot move) or infinite (it is free). With `threshold` the search
     stops as soon as the bounds say on which side of it d(S) lies. Where no movement of the weighted
@@ -77,10 +83,13 @@ def psd_distance(
     best = Distance(_project(eigenvalues / unit, vectors)[0], 0.0, float("inf"))
     goal = None if threshold is None else threshold / unit
     for count in range(max_steps):
-        best = _tighten(best, step.advance(), target, weights)
-        if best.upper - best.lower <= max(RELATIVE_TOLERANCE * best.upper, NOTHING) or _decided(best, goal):
+        found = step.advance()
+        if count % CHECK_EVERY and count > CHECK_EVERY:
+            continue
+        best = _tighten(best, found, target, weights)
+        if best.upper - best.lower <= max(rtol * best.upper, NOTHING) or _decided(best, goal):
             break
-        if count % 20 == 19:
+        if count % (4 * CHECK_EVERY) == 3 * CHECK_EVERY:
             step.balance()
     nearest = best.nearest * unit
     return Distance(nearest, best.lower * unit, unit * weighted_max(best.nearest - target, weights))
@@ -123,11 +132,9 @@ class _Step:
 def _project(eigenvalues: FloatArray, vectors: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The projection on the cone, and what is left over (also positive semidefinite, with its sign turned)."""
     low = eigenvalues < 0
-    negative = vectors[:, low]
-    rest = (negative * -eigenvalues[low]) @ negative.T
-    positive = vectors[:, ~low]
-    psd = (positive * eigenvalues[~low]) @ positive.T
-    return (psd + psd.T) / 2, (rest + rest.T) / 2
+    negative = vectors[:, low] * np.sqrt(-eigenvalues[low])
+    positive = vectors[:, ~low] * np.sqrt(eigenvalues[~low])
+    return positive @ positive.T, negative @ negative.T
 
 
 def _tighten(best: Distance, found: tuple[FloatArray, FloatArray], S: FloatArray, weights: FloatArray) -> Distance:
@@ -177,16 +184,26 @@ def weighted_max(move: FloatArray, weights: FloatArray) -> float:
 
 def project_l1_ball(V: FloatArray, weights: FloatArray, radius: float) -> FloatArray:
     """Euclidean projection of V on sum w |U| <= radius: U = soft(V, theta w). Weight 0: U = V; infinite: U = 0."""
-    size, w = np.abs(V).ravel(), weights.ravel()
-    usual = (w > 0) & np.isfinite(w)
-    ratio = size[usual] / w[usual]
-    if float(np.dot(w[usual], size[usual])) <= radius:
-        theta = 0.0
-    else:
-        order = np.argsort(-ratio)
-        sorted_w, sorted_size = w[usual][order], size[usual][order]
-        theta_at = (np.cumsum(sorted_w * sorted_size) - radius) / np.cumsum(sorted_w**2)
-        theta = float(theta_at[np.flatnonzero(ratio[order] > theta_at)[-1]])
+    size = np.abs(V)
+    usual = (weights > 0) & np.isfinite(weights)
+    theta = _threshold(size[usual], weights[usual], radius)
     with np.errstate(invalid="ignore"):
-        shrunk = np.where(np.isinf(w), 0.0, np.maximum(size - theta * np.where(np.isinf(w), 0.0, w), 0.0))
-    return np.copysign(shrunk, V.ravel()).reshape(V.shape)
+        shrunk = np.maximum(size - theta * weights, 0.0)
+    if theta == 0.0:
+        shrunk[np.isinf(weights)] = 0.0
+    return np.copysign(shrunk, V)
+
+
+def _threshold(size: FloatArray, w: FloatArray, radius: float) -> float:
+    """theta >= 0 with sum w max(size - theta w, 0) = radius (0 if already smaller).
+
+    The sum is convex and piecewise linear in theta, so Newton's method from 0 climbs to the root in a few exact steps.
+    """
+    theta = 0.0
+    for _ in range(100):
+        above = size > theta * w
+        excess = float(np.dot(w[above], size[above])) - theta * float(np.dot(w[above], w[above])) - radius
+        if excess <= 1e-15 * radius:
+            break
+        theta += excess / float(np.dot(w[above], w[above]))
+    return theta

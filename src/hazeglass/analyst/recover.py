@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,18 +12,26 @@ from hazeglass._version import __version__
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.inference import PairInference, infer
-from hazeglass.analyst.moments import covariance_of
-from hazeglass.analyst.selection import Choice, ebic, effective_rows, inference_penalty
-from hazeglass.analyst.solvers import graphical_lasso
+from hazeglass.analyst.moments import NoisyCovariance, covariance_of, rows_of
+from hazeglass.analyst.penalties import Repair, Setting, entry_weights
+from hazeglass.analyst.selection import (
+    Choice,
+    FoldSource,
+    cross_validate,
+    ebic,
+    effective_rows,
+    inference_penalty,
+    stars,
+)
 from hazeglass.bundle.reader import Release, load
-from hazeglass.errors import InputError
+from hazeglass.errors import InputError, RepairWarning
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["recover"]
 
-SELECTIONS = ("ebic",)
+SELECTIONS = ("ebic", "stars", "cv", "mse")
 
 
 def recover(
@@ -32,16 +41,23 @@ def recover(
     select: str = "ebic",
     fdr: float = 0.1,
     solver: str = "auto",
+    weights: str = "noise",
+    n_jobs: int | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release.
+
+    Everything is computed from the release, so none of it costs privacy.
 
     Parameters
     ----------
     release : a Release, or the folder of one (it is verified first)
     alpha : the penalty, on the correlation scale; chosen by `select` when None
-    select : how to choose the penalty: 'ebic'
+    select : how to choose the penalty: 'ebic', 'stars' (stability), and for table releases also 'cv' (held-out
+        likelihood) and 'mse' (the paper's squared error)
     fdr : pairs with a q-value of at most this are selected
-    solver : which graphical lasso solver to use for the final fit
+    solver : which graphical lasso solver to use
+    weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
+    n_jobs : threads for stars, cv and mse
 
     Returns
     -------
@@ -52,16 +68,51 @@ def recover(
     _check(alpha, select, fdr, release)
     corrected = correct(covariance_of(release))
     noisy = corrected.noisy
+    setting = Setting(entry_weights(noisy, weights), solver=solver)
     if alpha is None:
-        choice = ebic(noisy)
+        choice, moved = _choose(release, corrected, setting, select, n_jobs), 0.0
     else:
-        solution = graphical_lasso(noisy.covariance, alpha, solver=solver)
-        choice = Choice("given", float(alpha), solution)
-    gentle = inference_penalty(noisy, choice.alpha)
-    base = choice.solution if gentle == choice.alpha else graphical_lasso(noisy.covariance, gentle, solver=solver)
+        choice, moved = _given(noisy, setting, float(alpha))
+    gentle = inference_penalty(noisy, setting, choice.alpha)
+    base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
     pairs = infer(noisy, base.precision)
-    edges = _edge_table(noisy.names, choice.solution.precision, pairs, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, _fit_record(release, corrected, choice, gentle, fdr))
+    edges = _edge_table(noisy.names, choice, pairs, fdr)
+    record = _fit_record(release, corrected, choice, gentle, moved, weights, fdr)
+    return Graph(noisy.names, choice.solution.precision, edges, record)
+
+
+def _choose(release: Release, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None) -> Choice:
+    if select == "ebic":
+        return ebic(corrected.noisy, setting)
+    source = None
+    if release.form == "table":
+        rows, noise = rows_of(release)
+        source = FoldSource(rows, noise, corrected.standard_deviations)
+    if select == "stars":
+        return stars(corrected.noisy, setting, source, n_jobs=n_jobs)
+    if source is None:
+        raise InputError(
+            f"select = {select!r} needs rows to hold out, and a {release.form} release has none of its own. "
+            "Use 'ebic' or 'stars'."
+        )
+    return cross_validate(corrected.noisy, setting, source, select, n_jobs=n_jobs)
+
+
+def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choice, float]:
+    """Fit at the user's penalty; where that is too small for an indefinite covariance, move it as little as needed."""
+    if alpha == 0:
+        return Choice("given", alpha, setting.fit(noisy.covariance, alpha)), 0.0
+    repair = Repair(noisy.covariance, setting)
+    moved = repair.size(alpha)
+    if moved > 0:
+        warnings.warn(
+            f"no estimate exists at alpha = {alpha:.3g}: the corrected covariance is indefinite, d(S) = "
+            f"{setting.distance(noisy.covariance):.3g}. It was moved by at most {moved:.3g} per entry; or use a larger "
+            "alpha.",
+            RepairWarning,
+            stacklevel=3,
+        )
+    return Choice("given", alpha, setting.fit(repair.at(alpha), alpha)), moved
 
 
 def _check(alpha: float | None, select: str, fdr: float, release: Release) -> None:
@@ -75,15 +126,15 @@ def _check(alpha: float | None, select: str, fdr: float, release: Release) -> No
         raise InputError("a graph needs at least 2 columns, and this release has 1.")
 
 
-def _edge_table(names: tuple[str, ...], precision: Any, pairs: PairInference, fdr: float) -> pa.Table:
+def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
     import pyarrow as pa
 
     rows, columns = np.triu_indices(len(names), 1)
-    return pa.table(
+    table = pa.table(
         {
             "source": [names[i] for i in rows],
             "target": [names[j] for j in columns],
-            "precision": precision[rows, columns],
+            "precision": choice.solution.precision[rows, columns],
             "partial_correlation": pairs.partial_correlation,
             "std_error": pairs.std_error,
             "ci_low": pairs.ci_low,
@@ -93,9 +144,14 @@ def _edge_table(names: tuple[str, ...], precision: Any, pairs: PairInference, fd
             "selected": pairs.q_value <= fdr,
         }
     )
+    if choice.stability is None:
+        return table
+    return table.append_column("stability", pa.array(choice.stability[rows, columns]))
 
 
-def _fit_record(release: Release, corrected: Corrected, choice: Choice, gentle: float, fdr: float) -> dict[str, Any]:
+def _fit_record(
+    release: Release, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
+) -> dict[str, Any]:
     """Everything a reader needs to judge the estimate, as it goes into fit.json."""
     manifest, solution = release.manifest, choice.solution
     return {
@@ -120,6 +176,8 @@ def _fit_record(release: Release, corrected: Corrected, choice: Choice, gentle: 
             for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
         ],
         "alpha_for_inference": gentle,
+        "weights": weights,
+        "repaired_by": moved,
         "fdr": fdr,
         "solver": solution.solver,
         "iterations": solution.n_iter,

@@ -46,6 +46,14 @@ class ErrorModel:
         """The error of the matrix whose rows and columns were multiplied by `factors`."""
         return ErrorModel(factors[:, None] * self.basis, self.off, self.diagonal)
 
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """One draw of the error, for a parametric bootstrap."""
+        p = len(self.off)
+        off = np.triu(rng.standard_normal((p, p)) * np.sqrt(self.off), 1)
+        values, vectors = np.linalg.eigh(self.diagonal)
+        diagonal = vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(p))
+        return np.asarray(self.basis @ (off + off.T + np.diag(diagonal)) @ self.basis.T)
+
     def entry_sd(self) -> FloatArray:
         """Standard deviation of every entry."""
         p = len(self.basis)

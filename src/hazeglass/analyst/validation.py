@@ -44,8 +44,10 @@ def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArra
 
 
 def _inspect(A: FloatArray) -> tuple[float, float]:
+    from hazeglass.analyst.solvers.compiled import announce_compilation
     from hazeglass.analyst.solvers.screen_kernel import inspect
 
+    announce_compilation(inspect)
     poison, gap = inspect(A)
     return float(poison), float(gap)
 

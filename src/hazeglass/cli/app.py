@@ -53,6 +53,9 @@ class SelectName(StrEnum):
     """Ways `recover` can choose the penalty."""
 
     ebic = "ebic"
+    stars = "stars"
+    cv = "cv"
+    mse = "mse"
 
 
 class SolverName(StrEnum):

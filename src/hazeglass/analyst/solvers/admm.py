@@ -13,7 +13,6 @@ from hazeglass.analyst.objective import Certificate, certify, linear_part
 from hazeglass.analyst.penalty import Penalty
 from hazeglass.analyst.solvers.attempt import Attempt, Start
 
-DEFAULT_MAX_ITER = 20_000
 RELAXATION = 1.6
 CHECK_EVERY = 5
 ESCAPED = 1e12  # in units of the fitted variances: no float64 certificate could tell this from unbounded
@@ -27,7 +26,7 @@ def solve(
     scaled, scaled_penalty = to_unit_diagonal(S, penalty, scale)
     state = _State(scaled, scaled_penalty.full(), None if start is None else start.precision * np.outer(scale, scale))
     best: Certificate | None = None
-    last = max_iter or DEFAULT_MAX_ITER
+    last = max_iter or default_max_iter(len(scale))
     for count in range(1, last + 1):
         state.advance()
         if count % CHECK_EVERY and count != last:
@@ -41,6 +40,11 @@ def solve(
                 break
         state.balance()
     return Attempt(best and _to_original(best, scale), count)
+
+
+def default_max_iter(p: int) -> int:
+    """As many steps as a few minutes allow: 20,000 up to 200 columns, 1,600 at 500."""
+    return int(np.clip(2e11 / p**3, 500, 20_000))
 
 
 def to_unit_diagonal(S: FloatArray, penalty: Penalty, scale: FloatArray) -> tuple[FloatArray, Penalty]:

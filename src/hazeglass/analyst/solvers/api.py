@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
@@ -46,8 +46,8 @@ class Solution:
         The penalty it was solved at.
     """
 
-    precision: FloatArray
-    covariance: FloatArray
+    precision: FloatArray = field(repr=False)
+    covariance: FloatArray = field(repr=False)
     objective: float
     gap: float
     kkt: float

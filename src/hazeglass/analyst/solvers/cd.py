@@ -2,8 +2,8 @@
 
 Column j of W solves min w' inv(W_11) w over its part of the box, which is a lasso in beta = inv(W_11) w. From a
 positive definite W inside the box every update keeps W positive definite. The start is S moved towards zero by the
-penalty: always in the box, and nearly always positive definite. Should it not be, a Schur complement turns negative
-and the attempt ends there; nothing is believed without the certificate. See docs/maths/solvers.md.
+penalty: always in the box, and nearly always positive definite. Should it not be, the descent gets a few sweeps only
+and ends at the first Schur complement that is not positive; nothing is believed without the certificate.
 """
 
 from __future__ import annotations
@@ -23,9 +23,11 @@ FIRST_CAPACITY = 64
 # Inner tolerances. The first sweep sees columns of W that are still wrong by about the squared correlations, so
 # solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
 FIRST_TOLERANCE = 1e-2
-WEAK_COUPLING = 0.01
-DENSE_BELOW = 6  # non-zeros per column from which a small matrix is factored faster densely
-MAX_PASSES = 8
+WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
+SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
+MAX_PASSES = 6
+DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
+UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
 
 
@@ -64,26 +66,19 @@ def solve(
     S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
 ) -> Attempt:
     """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
-    from hazeglass.analyst.solvers import cd_kernel
-
-    lam, diagonal, p = penalty.off, penalty.diagonal, penalty.size
+    p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
-    W = np.empty_like(S)
-    if start is None:
-        lists = _Lists.empty(p, FIRST_CAPACITY)
-        coupling = cd_kernel.threshold_into(S, lam, diagonal, W)
-        inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
-    else:
-        lists = _Lists.of_precision(start.precision)
-        W[:] = start.covariance
-        cd_kernel.clip_into(W, S, lam, diagonal)
-        inner_tol = later_tol
+    W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
+    limit = max_iter or DEFAULT_MAX_ITER
+    # Where sweeps are dear a factor is cheap. Without a safe start the descent still often arrives, and then soon.
+    if density > DENSE and cholesky(W) is None:
+        limit = min(limit, UNSAFE_SWEEPS)
     sd = np.sqrt(np.diagonal(W))
     best: Certificate | None = None
     tried, last_progress, mark = 0, 0, np.inf
-    for count in range(1, (max_iter or DEFAULT_MAX_ITER) + 1):
+    for count in range(1, limit + 1):
         tried = count
-        if not _sweep(S, lam, W, sd, lists, inner_tol):
+        if not _sweep(S, penalty.off, W, sd, lists, inner_tol):
             break
         inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
         slack, found = _check(S, penalty, W, sd, lists, tol)
@@ -96,6 +91,24 @@ def solve(
         if count - last_progress > STALL:
             break
     return Attempt(best, tried)
+
+
+def _begin(
+    S: FloatArray, penalty: Penalty, start: Start | None, later_tol: float
+) -> tuple[FloatArray, _Lists, float, float]:
+    """W inside the box, the coefficients, the first inner tolerance, and the share of non-zeros to expect."""
+    from hazeglass.analyst.solvers.cd_kernel import clip_into, threshold_into
+
+    W = np.empty_like(S)
+    if start is not None:
+        lists = _Lists.of_precision(start.precision)
+        clip_into(start.covariance, S, penalty.off, penalty.diagonal, W)
+        return W, lists, later_tol, float(np.mean(lists.count)) / penalty.size
+    coupling, density = threshold_into(S, penalty.off, penalty.diagonal, W)
+    inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
+    if coupling > STRONG_COUPLING:
+        inner_tol *= 3
+    return W, _Lists.empty(penalty.size, FIRST_CAPACITY), inner_tol, float(density)
 
 
 def _sweep(S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float) -> bool:
@@ -132,8 +145,9 @@ def _check(
         miss = size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
         if size < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
-    few = entry.size < (DENSE_BELOW if p < 600 else 30) * p
-    log_determinant = _logdet(start, column, entry, sparse=few)
+    T = np.zeros((p, p))
+    scatter(start, column, entry, T)
+    log_determinant = _logdet(T, start, column, entry)
     if log_determinant is None:
         return float(slack), None
     objective = linear - log_determinant
@@ -143,21 +157,19 @@ def _check(
         if dual_factor is None:
             return float(slack), None
         gap = objective - logdet(dual_factor) - p
-    T = np.zeros((p, p))
-    scatter(start, column, entry, T)
     dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
 
 
-def _logdet(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray, *, sparse: bool) -> float | None:
-    """log det of the precision in compressed rows; None where it is not positive definite."""
+def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> float | None:
+    """log det of the precision T, also given as compressed rows; None where it is not positive definite."""
     from hazeglass.analyst.solvers.sparse_certificate import scatter
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
-    p = start.size - 1
-    T = np.zeros((p, p))
-    scatter(start, column, entry, T)
-    if sparse:
-        return sparse_logdet(T, start, column)
-    factor = cholesky(T, overwrite=True)
+    p = T.shape[0]
+    if column.size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4:
+        work = np.zeros((p, p))  # not T.copy(): pages without an entry are never touched
+        scatter(start, column, entry, work)
+        return sparse_logdet(work, start, column)
+    factor = cholesky(T)
     return None if factor is None else logdet(factor)

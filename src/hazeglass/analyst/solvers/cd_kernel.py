@@ -184,7 +184,8 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
         for a in range(k):
             A[a] = index[j, a]
             beta[a] = value[j, a]
-        w[:] = 0.0
+        for i in range(p):
+            w[i] = 0.0
         for attempt in range(3):
             if attempt > 0 or k == 0:
                 known = k
@@ -232,7 +233,8 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
 def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
     """W = S moved towards zero by lam, with S + diagonal on the diagonal: always inside the box.
 
-    Returns the mean over columns of the sum of squared correlations in W: how much columns say about each other.
+    Returns the mean over columns of the sum of squared correlations in W (how much columns say about each other)
+    and the share of its entries that are not 0.
     """
     p = S.shape[0]
     full = lam.shape[0] > 1
@@ -240,6 +242,7 @@ def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
     for i in range(p):
         rate[i] = 1.0 / (S[i, i] + diagonal[i])
     total = 0.0
+    filled = 0
     for i in range(p):
         s, out = S[i], W[i]
         paid = lam[i] if full else lam[0]
@@ -248,22 +251,23 @@ def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
             moved = max(s[j] - paid[j], 0.0) + min(s[j] + paid[j], 0.0)
             out[j] = moved
             here += moved * moved * rate[j]
+            filled += moved != 0.0
         here -= out[i] * out[i] * rate[i]
         out[i] = s[i] + diagonal[i]
         total += here * rate[i]
-    return total / p
+    return total / p, filled / (p * p)
 
 
 @kernel
-def clip_into(W, S, lam, diagonal):  # type: ignore[no-untyped-def]
-    """Clip W into the box around S, in place."""
+def clip_into(guess, S, lam, diagonal, W):  # type: ignore[no-untyped-def]
+    """W = guess clipped into the box around S."""
     p = S.shape[0]
     full = lam.shape[0] > 1
     for i in range(p):
-        s, out = S[i], W[i]
+        s, source, out = S[i], guess[i], W[i]
         paid = lam[i] if full else lam[0]
         for j in range(p):
-            out[j] = min(max(out[j], s[j] - paid[j]), s[j] + paid[j])
+            out[j] = min(max(source[j], s[j] - paid[j]), s[j] + paid[j])
         out[i] = s[i] + diagonal[i]
 
 
@@ -305,17 +309,20 @@ def symmetrise(index, value, count, schur):  # type: ignore[no-untyped-def]
     total = p
     for j in range(p):
         total += 2 * count[j]
-    where = np.full(p, -1, np.int64)
-    size = np.ones(p, np.int64)
+    where, size = np.empty(p, np.int64), np.empty(p, np.int64)
+    for j in range(p):
+        where[j] = -1
+        size[j] = 1
     # row lengths if every listed entry also created its mirror; the slack is squeezed out below
     for j in range(p):
         size[j] += count[j]
         for a in range(count[j]):
             size[index[j, a]] += 1
-    start = np.zeros(p + 1, np.int64)
+    start, fill = np.empty(p + 1, np.int64), np.empty(p, np.int64)
+    start[0] = 0
     for j in range(p):
+        fill[j] = start[j]
         start[j + 1] = start[j] + size[j]
-    fill = start[:p].copy()
     column = np.empty(total, np.int64)
     entry = np.empty(total)
     for j in range(p):
@@ -330,7 +337,8 @@ def symmetrise(index, value, count, schur):  # type: ignore[no-untyped-def]
             column[fill[i]], entry[fill[i]] = j, half
             fill[j] += 1
             fill[i] += 1
-    new_start = np.zeros(p + 1, np.int64)
+    new_start = np.empty(p + 1, np.int64)
+    new_start[0] = 0
     put = 0
     for j in range(p):
         begin = put

@@ -6,7 +6,9 @@ infinite. Where no folder for the cache is writable (a read-only installation), 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from numba import njit
@@ -14,9 +16,19 @@ from numba import njit
 FAST = {"contract", "reassoc", "nsz"}
 
 
+def announce_compilation(compiled: Any) -> None:
+    """Say once, through logging, that a call will first compile for some seconds."""
+    if compiled.signatures:
+        return  # compiled or loaded before in this process
+    folder = getattr(compiled.stats, "cache_path", None)
+    name = f"{compiled.py_func.__module__.rpartition('.')[2]}.{compiled.py_func.__qualname__}-*.nbi"
+    if folder is None or not any(Path(folder).glob(name)):
+        logging.getLogger("hazeglass").warning("compiling the solvers for this machine: once, a few seconds")
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile `function` on its first call."""
     try:
-        return njit(cache=True, fastmath=FAST, nogil=True)(function)
+        return njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")(function)
     except RuntimeError:  # numba found nowhere to write its cache
-        return njit(fastmath=FAST, nogil=True)(function)
+        return njit(fastmath=FAST, nogil=True, error_model="numpy")(function)

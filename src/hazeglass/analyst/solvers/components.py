@@ -59,7 +59,7 @@ def solve_blocks(
 
     def one(rows: NDArray[np.intp]) -> Named:
         part = None if start is None else start.part(rows)
-        return solve(np.ascontiguousarray(S[np.ix_(rows, rows)]), penalty.part(rows), part)
+        return solve(np.ascontiguousarray(S[_place(rows)]), penalty.part(rows), part)
 
     if n_threads > 1 and len(large) > 1:
         with ThreadPoolExecutor(n_threads) as pool:

@@ -25,12 +25,7 @@ def solve(
 ) -> Attempt:
     """Step until the gap is at most tol * p, the problem proves unbounded, or no step helps."""
     p = penalty.size
-    T = np.diag(1.0 / (np.diagonal(S) + penalty.diagonal)) if start is None else start.precision.copy()
-    if penalty.has_infinite:
-        T[np.isinf(np.broadcast_to(penalty.off, T.shape)) & ~np.eye(p, dtype=bool)] = 0.0
-    factor = cholesky(T)
-    if factor is None:
-        return Attempt(None, 0)
+    T, factor = _begin(S, penalty, start)
     value = linear_part(T, S, penalty) - logdet(factor)
     best: Certificate | None = None
     mark, last_progress, tried = np.inf, 0, 0
@@ -54,6 +49,19 @@ def solve(
         if best is not None and np.isfinite(best.gap) and count - last_progress > STALL:
             break
     return Attempt(best, tried)
+
+
+def _begin(S: FloatArray, penalty: Penalty, start: Start | None) -> tuple[FloatArray, FloatArray]:
+    """The start without its forbidden entries, or the diagonal; and its Cholesky factor."""
+    if start is not None:
+        T = start.precision.copy()
+        if penalty.has_infinite:
+            T[np.isinf(np.broadcast_to(penalty.off, T.shape)) & ~np.eye(len(T), dtype=bool)] = 0.0
+        factor = cholesky(T)
+        if factor is not None:
+            return T, factor
+    fitted = np.diagonal(S) + penalty.diagonal
+    return np.diag(1.0 / fitted), np.asfortranarray(np.diag(1.0 / np.sqrt(fitted)))
 
 
 def _direction(S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, count: int, gap: float) -> FloatArray:

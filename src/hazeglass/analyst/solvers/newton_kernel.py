@@ -19,7 +19,8 @@ def active_pairs(T, W, S, lam):  # type: ignore[no-untyped-def]
     """For each column the rows where T is not 0 or must leave it: (start, row) as compressed columns."""
     p = S.shape[0]
     full = lam.shape[0] > 1
-    start = np.zeros(p + 1, np.int64)
+    start = np.empty(p + 1, np.int64)
+    start[0] = 0
     for j in range(p):
         paid = lam[j] if full else lam[0]
         count = 0

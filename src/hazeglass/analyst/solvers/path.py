@@ -124,8 +124,7 @@ def _follow(
     for place in chain:
         before = problem.solve(float(grid[place]), before)
         answers[int(place)] = before
-        edges = (np.count_nonzero(before.precision) - p) / 2
-        if max_density is not None and edges > max_density * p * (p - 1) / 2:
+        if max_density is not None and np.count_nonzero(before.precision) - p > max_density * p * (p - 1):
             break
     return answers
 

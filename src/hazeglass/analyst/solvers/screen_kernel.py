@@ -26,10 +26,10 @@ def inspect(S):  # type: ignore[no-untyped-def]
                 for i in range(rows):
                     buffer[i, j] = source[i0 + i]
             for i in range(rows):
-                ours, theirs = S[i0 + i, j0 : j0 + cols], buffer[i]
+                ours, theirs = S[i0 + i], buffer[i]
                 for j in range(cols):
-                    gap += abs(ours[j] - theirs[j])
-                    poison += ours[j] * 0.0
+                    gap += abs(ours[j0 + j] - theirs[j])
+                    poison += ours[j0 + j] * 0.0
     return poison, gap
 
 
@@ -46,7 +46,9 @@ def component_labels(S, lam):  # type: ignore[no-untyped-def]
     """Label of each column's component in the graph |S_ij| > lam_ij, numbered by first column."""
     p = S.shape[0]
     full = lam.shape[0] > 1
-    parent = np.arange(p)
+    parent = np.empty(p, np.int64)
+    for i in range(p):
+        parent[i] = i
     for i in range(1, p):
         s = S[i]
         paid = lam[i] if full else lam[0]

@@ -46,16 +46,19 @@ def inverse_miss(start, column, entry, W, sd):  # type: ignore[no-untyped-def]
     """Squared Frobenius norm of D (T W - I) D^-1."""
     p = W.shape[0]
     row = np.empty(p)
-    rate = 1.0 / sd
-    index = column.astype(np.uint64)
+    index = np.empty(column.shape[0], np.uint64)
+    for a in range(column.shape[0]):
+        index[a] = column[a]
     total = 0.0
     for i in range(p):
-        row[:] = 0.0
+        for j in range(p):
+            row[j] = 0.0
         add_rows(W, index[start[i] : start[i + 1]], entry[start[i] : start[i + 1]], start[i + 1] - start[i], row)
         row[i] -= 1.0
         here = 0.0
         for j in range(p):
-            here += row[j] * row[j] * rate[j] * rate[j]
+            scaled = row[j] / sd[j]
+            here += scaled * scaled
         total += here * sd[i] * sd[i]
     return total
 

@@ -59,14 +59,15 @@ def eliminate(T, start, column, limit):  # type: ignore[no-untyped-def]
     """
     p = T.shape[0]
     adjacent = np.empty((p, limit), np.int32)
-    degree = np.zeros(p, np.int64)
+    degree, alive = np.empty(p, np.int64), np.empty(p, np.bool_)
     for i in range(p):
+        alive[i] = True
+        degree[i] = 0
         for a in range(start[i], start[i + 1]):
             if column[a] != i:
                 if degree[i] < limit:
                     adjacent[i, degree[i]] = column[a]
                 degree[i] += 1
-    alive = np.ones(p, np.bool_)
     weight = np.empty(limit)
     work = np.empty(p, np.int64)
     total = 0.0

@@ -1,0 +1,93 @@
+"""A graph can be looked at, compared, scored and written in other people's formats."""
+
+import json
+import xml.etree.ElementTree as ElementTree
+
+import networkx
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from hazeglass.analyst.graph import Graph
+from hazeglass.errors import InputError
+
+NAMES = ("a", "b", "c", "d")
+
+
+def make(values, selected):
+    """A graph over four nodes from partial correlations of its six pairs and which of them are selected."""
+    rows, columns = np.triu_indices(4, 1)
+    values = np.array(values, dtype=float)
+    table = pa.table(
+        {
+            "source": [NAMES[i] for i in rows],
+            "target": [NAMES[j] for j in columns],
+            "precision": -values,
+            "partial_correlation": values,
+            "std_error": np.full(6, 0.1),
+            "ci_low": values - 0.2,
+            "ci_high": values + 0.2,
+            "p_value": np.where(selected, 1e-9, 0.5),
+            "q_value": np.where(selected, 1e-9, 0.5),
+            "selected": np.array(selected, dtype=bool),
+        }
+    )
+    return Graph(NAMES, np.eye(4), table, {"alpha": 0.1})
+
+
+@pytest.fixture
+def graph():
+    return make([0.5, 0.0, 0.1, -0.4, 0.0, 0.0], [1, 0, 0, 1, 0, 0])  # a-b, b-c
+
+
+def test_views(graph):
+    assert graph.pairs == {frozenset("ab"), frozenset("bc")}
+    assert graph.adjacency.sum() == 4
+    assert graph.partial_correlations[1, 2] == -0.4
+    assert graph.components() == [("a", "b", "c"), ("d",)]
+    assert graph.hubs(2) == [("b", 2), ("a", 1)]
+    assert list(graph.to_pandas().columns) == graph.to_polars().columns == graph.edges.column_names
+    assert "2 edges" in repr(graph)
+    assert "<td>a</td><td>b</td>" in graph._repr_html_()
+
+
+def test_scores_against_a_truth(graph):
+    scores = graph.scores([("a", "b"), ("c", "d")])
+    assert (scores.precision, scores.recall, scores.f1, scores.hamming_distance) == (0.5, 0.5, 0.5, 2)
+    assert scores.roc[0] == (0.0, 0.0)
+    assert scores.roc[-1] == (1.0, 1.0)
+    assert 0.4 < scores.auc < 0.8
+    with pytest.raises(InputError, match="'zz'"):
+        graph.scores([("a", "zz")])
+    with pytest.raises(InputError, match="both edges and non-edges"):
+        graph.scores([])
+
+
+def test_differences(graph):
+    other = make([-0.5, 0.0, 0.3, 0.0, 0.0, 0.0], [1, 0, 1, 0, 0, 0])
+    diff = graph.diff(other)
+    assert (diff.gained, diff.lost, diff.changed_sign) == ((("a", "d"),), (("b", "c"),), (("a", "b"),))
+    assert not graph.diff(graph)
+    assert graph == make([0.5, 0.0, 0.1, -0.4, 0.0, 0.0], [1, 0, 0, 1, 0, 0])
+    assert graph != other
+    assert graph != 3
+    with pytest.raises(InputError, match="same nodes"):
+        graph.diff(Graph(("x", "y", "z", "w"), np.eye(4), graph.edges, graph.fit))
+
+
+def test_formats_read_back(graph, tmp_path):
+    for suffix, read in ((".graphml", networkx.read_graphml), (".gexf", networkx.read_gexf)):
+        found = read(graph.write(tmp_path / f"g{suffix}"))
+        assert (found.number_of_nodes(), found.number_of_edges()) == (4, 2)
+    document = json.loads(graph.write(tmp_path / "g.cyjs").read_text())
+    assert len(document["elements"]["edges"]) == 2
+    assert graph.write(tmp_path / "g.csv").read_text().count("\n") == 3
+    with pytest.raises(InputError, match="can be written as"):
+        graph.write(tmp_path / "g.xyz")
+
+
+def test_an_empty_graph_can_be_written(tmp_path):
+    empty = make([0.0] * 6, [0] * 6)
+    for suffix in (".graphml", ".gexf"):
+        ElementTree.parse(empty.write(tmp_path / f"g{suffix}"))
+    assert empty.components() == [("a",), ("b",), ("c",), ("d",)]

@@ -1,0 +1,132 @@
+"""Every way of choosing a penalty works on every release it applies to, and says so when it does not."""
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import hazeglass as hg
+from hazeglass.analyst.moments import NoisyCovariance
+from hazeglass.analyst.penalties import Repair, Setting, entry_weights
+from hazeglass.analyst.selection.choice import PenaltyPath
+from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.errors import InputError, RepairWarning, SelectionWarning
+
+CHAIN = {frozenset(pair) for pair in (("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"))}
+
+
+def chain_rows(n, seed=0, names="abcde"):
+    rng = np.random.default_rng(seed)
+    columns = [rng.standard_normal(n)]
+    for _ in names[1:]:
+        columns.append(0.6 * columns[-1] + 0.8 * rng.standard_normal(n))
+    return pa.table(dict(zip(names, columns, strict=True)))
+
+
+@pytest.fixture(params=["table", "moments", "synthetic"])
+def release(request, make_plan, tmp_path):
+    mu = 25.0 if request.param == "table" else 1.0
+    return hg.publish(
+        chain_rows(8000), make_plan(form=request.param, columns="abcde", budget={"mu": mu}), tmp_path / "r"
+    )
+
+
+@pytest.mark.parametrize("select", ["ebic", "stars", "cv", "mse"])
+@pytest.mark.filterwarnings("ignore::hazeglass.errors.SelectionWarning")
+def test_every_choice_keeps_the_chain(release, select):
+    if select in ("cv", "mse") and release.form != "table":
+        with pytest.raises(InputError, match="needs rows to hold out"):
+            hg.recover(release, select=select)
+        return
+    graph = hg.recover(release, select=select)
+    support = {
+        frozenset((graph.names[i], graph.names[j]))
+        for i, j in zip(*np.nonzero(np.triu(graph.precision, 1)), strict=True)
+    }
+    assert support >= CHAIN
+    assert graph.fit["alpha_chosen_by"] == select
+    assert ("stability" in graph.edges.column_names) == (select == "stars")
+
+
+def test_stability_separates_edges_from_the_rest(make_plan, tmp_path):
+    release = hg.publish(chain_rows(20_000), make_plan(columns="abcde", budget={"mu": 1.0}), tmp_path / "r")
+    edges = hg.recover(release, select="stars").edges.to_pylist()
+    true = [e["stability"] for e in edges if frozenset((e["source"], e["target"])) in CHAIN]
+    assert min(true) == 1.0
+
+
+def test_weights_follow_the_noise_of_each_entry():
+    sigma = np.diag([1.0, 1.0, 1.0])
+    error = ErrorModel.of_gaussian_rows(np.diag([1.0, 1.0, 9.0]), 1000)
+    weights = entry_weights(NoisyCovariance(("x", "y", "z"), 1000, sigma, error), "noise")
+    assert weights[0, 2] == pytest.approx(3 * weights[0, 1])
+    assert weights[~np.eye(3, dtype=bool)].mean() == pytest.approx(1)
+
+
+def test_repair_moves_no_farther_than_the_penalty_needs():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        S = rng.standard_normal((8, 8)) * 0.5
+        S = (S + S.T) / 2
+        np.fill_diagonal(S, 1.0)
+        setting = Setting(np.ones((8, 8)))
+        distance = setting.distance(S)
+        if distance == 0:
+            continue
+        repair = Repair(S, setting)
+        assert repair.size(1.01 * distance) == 0
+        for share in (0.2, 0.6, 0.95):
+            moved = repair.at(share * distance)
+            assert setting.distance(moved) < share * distance
+            assert repair.size(share * distance) <= distance * (1 - 0.89 * share)
+            solution = setting.fit(moved, share * distance)
+            assert solution.converged
+            assert np.linalg.eigvalsh(solution.precision)[0] > 0
+
+
+def test_a_penalty_below_the_distance_is_repaired_and_reported(make_plan, tmp_path):
+    release = hg.publish(chain_rows(150), make_plan(columns="abcde"), tmp_path / "r")
+    with pytest.warns(RepairWarning, match=r"alpha = 0\.001.*d\(S\)"):
+        graph = hg.recover(release, alpha=0.001)
+    assert graph.fit["repaired_by"] > 0
+
+
+def test_a_path_starts_empty_and_stays_above_the_distance():
+    rng = np.random.default_rng(1)
+    S = np.eye(6) + 0.2 * rng.standard_normal((6, 6))
+    S = (S + S.T) / 2
+    np.fill_diagonal(S, 1.0)
+    path = PenaltyPath(S, Setting(np.ones((6, 6))))
+    assert np.count_nonzero(np.triu(path.solutions[0].precision, 1)) == 0
+    assert min(path.alphas) > path.distance
+    while path.can_extend:
+        path.extend()
+    assert path.alphas == sorted(path.alphas, reverse=True)
+
+
+@pytest.mark.slow
+def test_every_bounded_fit_of_500_indefinite_matrices_converges():
+    """Random symmetric noise on a chain, p from 5 to 100, above the distance: nothing crashes, hangs or loses PD."""
+    rng = np.random.default_rng(2)
+    for k in range(500):
+        p = int(rng.integers(25, 101)) if k % 25 == 0 else int(rng.integers(5, 25))
+        S = 0.5 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+        noise = np.triu(rng.standard_normal((p, p)), 1) * 10 ** rng.uniform(-2, 0)
+        S = S + noise + noise.T
+        setting = Setting(np.ones((p, p)))
+        alpha = max(rng.uniform(1.05, 2) * setting.distance(S), 0.02)
+        solution = setting.fit(S, alpha)
+        assert solution.gap <= 1e-6 * p * 1.01, (k, p, alpha)
+        assert np.linalg.eigvalsh(solution.precision)[0] > 0
+
+
+def test_choosing_the_smallest_penalty_warns(make_plan, tmp_path):
+    """A tight cluster wants every edge at any penalty."""
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal((4000, 1))
+    data = pa.table(dict(zip("abcd", (common + 0.3 * rng.standard_normal((4000, 4))).T, strict=True)))
+    release = hg.publish(data, make_plan(form="table", columns="abcd", budget={"mu": 400.0}), tmp_path / "r")
+    with pytest.warns(SelectionWarning, match="smallest penalty"):
+        graph = hg.recover(release, select="cv")
+    assert math.isfinite(graph.fit["alpha"])
