@@ -19,7 +19,7 @@ def gaussian_scores(rng, mu, runs, statistics=1):
 @pytest.mark.parametrize("statistics", [1, 6])
 def test_the_bound_exceeds_the_true_mu_at_most_as_often_as_stated(mu, statistics):
     rng = np.random.default_rng(11)
-    level, trials = 0.2, 250
+    level, trials = 0.2, 150
     names = [str(k) for k in range(statistics)]
     bounds = [
         certify(*gaussian_scores(rng, mu, 300, statistics), statistics=names, level=level).mu for _ in range(trials)
@@ -29,8 +29,8 @@ def test_the_bound_exceeds_the_true_mu_at_most_as_often_as_stated(mu, statistics
 
 def test_no_difference_certifies_nothing_more_often_than_stated():
     rng = np.random.default_rng(12)
-    certified = [certify(*gaussian_scores(rng, 0.0, 300, 4), statistics="abcd", level=0.1).mu > 0 for _ in range(400)]
-    assert sum(certified) <= binom.ppf(0.9999, 400, 0.1)
+    certified = [certify(*gaussian_scores(rng, 0.0, 300, 4), statistics="abcd", level=0.1).mu > 0 for _ in range(150)]
+    assert sum(certified) <= binom.ppf(0.9999, 150, 0.1)
 
 
 @pytest.mark.parametrize("mu", [0.5, 1.0, 2.0])

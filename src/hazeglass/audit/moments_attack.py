@@ -70,12 +70,18 @@ def likelihood_ratio(released: NoisyMoments, under: Sums, under_neighbour: Sums,
     dividing by 2 v counts every released number with its own variance.
     """
     stage = released.stage
-    mean_move, second_move = (there - here for there, here in zip(under_neighbour, under, strict=True))
-    mean_noise = released.mean * (n * stage.steps) - under[0]
-    second_noise = released.second * (n * stage.steps**2) - under[1]
-    of_mean = np.sum(mean_noise * mean_move, axis=-1) / (stage.tau * stage.steps / stage.mean_weight) ** 2
-    of_second = np.sum(second_noise * second_move, axis=(-2, -1)) / (2 * (stage.tau * stage.steps**2) ** 2)
-    return np.asarray(of_mean + of_second)
+    unit, square = n * stage.steps, n * stage.steps**2  # the sums are whole, the release is per row and per unit
+    (mean, second), (mean_there, second_there) = under, under_neighbour
+    mean_move, second_move = (mean_there - mean) / unit, (second_there - second) / square
+    of_mean = _product("...i,...i->...", released.mean, mean / unit, mean_move)
+    of_second = _product("...ij,...ij->...", released.second, second / square, second_move)
+    scale = n / stage.tau
+    return np.asarray(of_mean * (scale * stage.mean_weight) ** 2 + of_second * scale**2 / 2)
+
+
+def _product(axes: str, output: Floats, mean: Floats, move: Floats) -> Floats:
+    """<output - mean, move> without an array of the differences."""
+    return np.asarray(np.einsum(axes, output, move) - np.einsum(axes, mean, move))
 
 
 @dataclass(frozen=True, eq=False)

@@ -101,7 +101,7 @@ def _target(plan: Plan, noise: str, column: int | None = None) -> Target:
     _check_size(plan, rows)
 
     def attack() -> Attack:
-        return attack_table(plan, rows, column) if plan.form == "table" else ATTACKS[plan.form](plan, rows)
+        return ATTACKS[plan.form](plan, rows) if column is None else attack_table(plan, rows, column)
 
     return Target(plan.form, plan.unit.name, noise, plan.guarantee.mu, attack)
 

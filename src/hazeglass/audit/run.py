@@ -17,7 +17,7 @@ __all__ = ["CONFIDENCE", "MUS", "audit", "run_attacks"]
 CONFIDENCE = 0.999
 MUS = (0.5, 1.0, 2.0)
 QUICK_RUNS, FULL_RUNS = 1 << 18, 1 << 21
-_FEWEST_RUNS = 1 << 10
+_FEWEST_RUNS = 1 << 9
 _CELLS_PER_RUN = 512  # up to here a run costs little more than a narrow one
 Progress = Callable[[str, int, int], None]
 
