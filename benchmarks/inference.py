@@ -1,7 +1,8 @@
 """Are the error bars honest? Coverage of the 95 % intervals and false discoveries at a nominal 10 %.
 
-Simulated Gaussian rows on chain, random and hub graphs, published for real (table, and adaptive clipped moments) at noise
-from none to ten times the sampling error, recovered with the defaults. Goals: coverage 0.93 to 0.97, FDR at most 0.12.
+Simulated Gaussian rows on chain, random and hub graphs, published for real (table, and adaptive clipped moments) at
+noise from none to ten times the sampling error, recovered with the defaults. Goals: coverage 0.93 to 0.97, FDR at most
+0.12.
 
     python benchmarks/inference.py [simulations per cell] [p ...]
 """
@@ -84,7 +85,9 @@ def simulate(form: str, p: int, family: str, mu: float, seed: int, folder: Path)
 def main() -> None:
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     sizes = [int(a) for a in sys.argv[2:]] or [20, 50]
-    print(f"{'form':<8} {'p':>3} {'graph':<7} {'noise':>5} {'coverage':>9} {'FDR':>6} {'power':>6}   ({simulations} simulations)")
+    print(
+        f"{'form':<8} {'p':>3} {'graph':<7} {'noise':>5} {'coverage':>9} {'FDR':>6} {'power':>6}   ({simulations} simulations)"
+    )
     for form in ("table", "moments"):
         for p in sizes:
             for family in FAMILIES:

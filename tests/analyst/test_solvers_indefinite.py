@@ -42,11 +42,11 @@ def check_case(kind: int, p: int, seed: int, factor: float, penalize_diagonal: b
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1200)  # two minutes when the machine is idle
+@pytest.mark.timeout(600)
 @settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     kind=st.integers(0, 5),
-    p=st.integers(2, 80),
+    p=st.one_of(*[st.integers(2, 20)] * 9, st.integers(21, 80)),  # mostly small, so that the gate stays short
     seed=st.integers(0, 2**20),
     factor=st.sampled_from(FACTORS),
     penalize_diagonal=st.booleans(),
