@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hazeglass._version import __version__
+from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.inference import PairInference, infer
@@ -66,6 +67,19 @@ def recover(
     if not isinstance(release, Release):
         release = load(release)
     _check(alpha, select, fdr, release)
+    with single_threaded_if_small(len(release.columns)):
+        return _recover(release, alpha, select, fdr, solver, weights, n_jobs)
+
+
+def _recover(
+    release: Release,
+    alpha: float | None,
+    select: str,
+    fdr: float,
+    solver: str,
+    weights: str,
+    n_jobs: int | None,
+) -> Graph:
     corrected = correct(covariance_of(release))
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
