@@ -85,9 +85,8 @@ def simulate(form: str, p: int, family: str, mu: float, seed: int, folder: Path)
 def main() -> None:
     simulations = int(sys.argv[1]) if len(sys.argv) > 1 else 200
     sizes = [int(a) for a in sys.argv[2:]] or [20, 50]
-    print(
-        f"{'form':<8} {'p':>3} {'graph':<7} {'noise':>5} {'coverage':>9} {'FDR':>6} {'power':>6}   ({simulations} simulations)"
-    )
+    heading = f"{'form':<8} {'p':>3} {'graph':<7} {'noise':>5} {'coverage':>9} {'FDR':>6} {'power':>6}"
+    print(f"{heading}   ({simulations} simulations)")
     for form in ("table", "moments"):
         for p in sizes:
             for family in FAMILIES:

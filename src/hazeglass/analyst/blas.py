@@ -1,4 +1,4 @@
-"""Small matrices want one BLAS thread: on a busy machine two of them spend most of their time waiting for each other."""
+"""Small matrices want one BLAS thread: on a busy machine two of them mostly wait for each other."""
 
 from __future__ import annotations
 
