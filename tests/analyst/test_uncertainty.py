@@ -106,3 +106,18 @@ def test_no_clipping_leaves_the_covariance_alone():
     assert answer.covariance == pytest.approx(sigma)
     plain = ErrorModel.of_gaussian_rows(sigma, 100).plus_isotropic(0.001)
     assert widened_error(answer, 100, 0.001).entry_sd() == pytest.approx(plain.entry_sd(), rel=0.05)
+
+
+def test_many_columns_use_a_few_products_and_lose_nothing_that_matters(monkeypatch):
+    """Beyond the exact size the variances come from leading products: compare with the exact answer at p = 70."""
+    p, radius = 70, 8.0
+    sigma = chain_covariance(p)
+    widening = widen(sigma * 0.9, radius)
+    quick = widened_error(widening, 4000, 0.01)
+    monkeypatch.setattr("hazeglass.analyst.uncertainty._EXACT", p)
+    exact = widened_error(widening, 4000, 0.01)
+    precision = np.linalg.inv(sigma)
+    np.testing.assert_allclose(quick.entry_sd(), exact.entry_sd(), rtol=0.02)
+    np.testing.assert_allclose(
+        quick.partial_correlation_sd(precision), exact.partial_correlation_sd(precision), rtol=0.03
+    )

@@ -12,8 +12,8 @@ See docs/maths/inference.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,10 @@ import numpy.typing as npt
 __all__ = ["ErrorModel"]
 
 FloatArray = npt.NDArray[np.float64]
+
+# Up to so many columns the variances are exact; beyond, they are those of a few leading products, which are two where
+# rows were not clipped and fade quickly where they were.
+_EXACT, _LEADING = 60, 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,38 +60,73 @@ class ErrorModel:
 
     def entry_sd(self) -> FloatArray:
         """Standard deviation of every entry."""
-        p = len(self.basis)
-        variance = np.empty((p, p))
-        for i, functionals in self._entries(self.basis):
-            variance[i] = self._variance(functionals)
-        sd: FloatArray = np.sqrt(variance)
-        return sd
+        return self._entry_sd
+
+    @cached_property
+    def _entry_sd(self) -> FloatArray:
+        return np.asarray(np.sqrt(np.maximum(self._forms.variance(self.basis, 0.0), 0.0)))
 
     def partial_correlation_sd(self, precision: FloatArray) -> FloatArray:
-        """Standard deviation of every partial correlation when the matrix is inverted near `precision`."""
+        """Standard deviation of every partial correlation when the matrix is inverted near `precision`.
+
+        d rho_ij = a E b + (rho_ij / 2)(a E a + b E b), with a, b the loadings of i and j.
+        """
         scale = np.sqrt(np.diag(precision))
         loadings = precision @ self.basis / scale[:, None]
         correlation = -precision / np.outer(scale, scale)
-        squares = loadings[:, :, None] * loadings[:, None, :]
-        variance = np.empty_like(precision)
-        for i, functionals in self._entries(loadings):
-            # d rho_ij = a E b + (rho_ij / 2)(a E a + b E b), with a, b the loadings of i and j
-            functionals = functionals + 0.5 * correlation[i][:, None, None] * (squares[i] + squares)
-            variance[i] = self._variance(functionals)
-        sd: FloatArray = np.sqrt(variance)
-        return sd
+        return np.asarray(np.sqrt(np.maximum(self._forms.variance(loadings, correlation), 0.0)))
 
-    @staticmethod
-    def _entries(vectors: FloatArray) -> Iterator[tuple[int, FloatArray]]:
-        """For each i, the symmetric coefficient matrices of E in v_i E v_j, for all j."""
+    @cached_property
+    def _forms(self) -> _QuadraticForms:
+        return _QuadraticForms.of(self.off, self.diagonal)
+
+
+@dataclass(frozen=True, eq=False)
+class _QuadraticForms:
+    """Variances of bilinear forms x E y, with the independent part of E's variances as a sum of few products.
+
+    If off_ab = sum_r c_r f_ra f_rb and the diagonal has variances 2 off_aa, then
+    cov(x E y, z E w) = sum_r c_r [F_r(x, z) F_r(y, w) + F_r(x, w) F_r(y, z)],  F_r(x, y) = sum_a f_ra x_a y_a.
+    Sampling error of Gaussian rows is one such product and isotropic noise another; what is left of the diagonal's
+    covariance is added by itself. Few columns keep every product, so that the answer is exact.
+
+    weights, factors  c_r and f_r
+    rest              what the diagonal has beyond 2 off_aa: a covariance, or for many columns its variances alone
+    """
+
+    weights: FloatArray
+    factors: FloatArray
+    rest: FloatArray
+
+    @classmethod
+    def of(cls, off: FloatArray, diagonal: FloatArray) -> _QuadraticForms:
+        natural = off - np.diag(np.diag(off)) + np.diag(np.diag(diagonal)) / 2
+        weights, vectors = np.linalg.eigh(natural)
+        if len(off) <= _EXACT:
+            return cls(weights, vectors.T, diagonal - np.diag(np.diag(diagonal)))
+        kept = np.argsort(-np.abs(weights))[:_LEADING]
+        covered = vectors[:, kept] ** 2 @ weights[kept]
+        return cls(weights[kept], vectors[:, kept].T, np.diag(diagonal) - 2 * covered)
+
+    def variance(self, vectors: FloatArray, tilt: FloatArray | float) -> FloatArray:
+        """Var of v_i E v_j + (tilt_ij / 2)(v_i E v_i + v_j E v_j) for all i, j."""
+        total = np.zeros((len(vectors), len(vectors)))
+        for weight, factor in zip(self.weights, self.factors, strict=True):
+            gram = (vectors * factor) @ vectors.T
+            own = np.diag(gram)
+            product = np.outer(own, own)
+            across = gram * (own[:, None] + own[None, :])
+            both = 2 * (own**2)[:, None] + 2 * (own**2)[None, :] + 4 * gram**2
+            total += weight * (product + gram**2 + 2 * tilt * across + tilt**2 / 4 * both)
+        total += self._diagonal_rest(vectors, tilt)
+        return (total + total.T) / 2
+
+    def _diagonal_rest(self, vectors: FloatArray, tilt: FloatArray | float) -> FloatArray:
+        """The same functionals of a diagonal E with covariance `rest` (a vector: variances alone)."""
+        tilts = np.broadcast_to(np.asarray(tilt, dtype=np.float64), (len(vectors), len(vectors)))
+        squares = vectors**2
+        total = np.empty((len(vectors), len(vectors)))
         for i, vector in enumerate(vectors):
-            outer = vector[None, :, None] * vectors[:, None, :]
-            yield i, 0.5 * (outer + outer.transpose(0, 2, 1))
-
-    def _variance(self, functionals: FloatArray) -> FloatArray:
-        """Var of sum_ab M_ab E_ab for every M in a stack of symmetric matrices."""
-        hollow = self.off - np.diag(np.diag(self.off))
-        off = 2 * np.einsum("jab,ab,jab->j", functionals, hollow, functionals)
-        diagonals = np.einsum("jaa->ja", functionals)
-        result: FloatArray = off + np.einsum("ja,ab,jb->j", diagonals, self.diagonal, diagonals)
-        return result
+            rows = vector * vectors + tilts[i][:, None] / 2 * (squares[i] + squares)
+            total[i] = rows**2 @ self.rest if self.rest.ndim == 1 else np.einsum("ja,ja->j", rows @ self.rest, rows)
+        return total
