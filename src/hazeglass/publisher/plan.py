@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from hazeglass.bundle.manifest import TRANSFORMS, Column, Form
 from hazeglass.errors import BoundsMissingError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
+_NARROWEST = 1e-100  # half a column's range; the square of less would vanish
 
 
 @dataclass(frozen=True)
@@ -205,7 +204,7 @@ def _column(entry: Mapping[str, Any]) -> Column:
     if noise == "discrete" and (kind != "integer" or transform is not None):
         raise PlanError(f'column {name!r}: noise = "discrete" needs kind = "integer" and no transform.')
     column = Column(name=name, kind=kind, lower=lower, upper=upper, transform=transform, noise=noise)
-    if not np.isfinite(column.half_width) or column.half_width <= 0:
+    if not _NARROWEST < column.half_width < math.inf:
         raise PlanError(f"column {name!r}: the bounds {lower:g} and {upper:g} leave no usable range. Choose others.")
     return column
 

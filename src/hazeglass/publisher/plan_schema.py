@@ -9,7 +9,7 @@ from hazeglass.errors import PlanError
 
 __all__ = ["PLAN_SCHEMA", "check_structure"]
 
-_NUMBER = {"type": "number"}
+_NUMBER = {"type": "number", "minimum": -1e100, "maximum": 1e100}
 
 PLAN_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
