@@ -103,7 +103,7 @@ class Graph:
             _graphml(self).write(folder / "graph.graphml", encoding="utf-8", xml_declaration=True)
             text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
             (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
-            page = report(self.names, self.edges.to_pylist(), self.fit)
+            page = report(self.names, self.edges, self.fit)
             (folder / "report.html").write_text(page, encoding="utf-8")
         return Path(out)
 
