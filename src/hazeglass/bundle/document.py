@@ -40,6 +40,7 @@ def parse_manifest(raw: bytes) -> dict[str, Any]:
         raise
     except (ValueError, RecursionError):
         raise BundleError("release.json is not valid JSON in UTF-8. Ask the publisher for a new copy.") from None
+    _check_text(document)
     _check_format(document)
     _check_schema(document)
     return dict(document)
@@ -83,6 +84,14 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(document) != len(pairs):
         raise BundleError("release.json gives one key two values. Do not rely on it.")
     return document
+
+
+def _check_text(document: Any) -> None:
+    """JSON can spell half a character, which no file and no screen can hold."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise BundleError("release.json holds text that is not Unicode. Ask the publisher for a new copy.") from None
 
 
 def _check_format(document: Any) -> None:

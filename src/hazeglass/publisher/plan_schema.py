@@ -85,6 +85,10 @@ def check_structure(document: Mapping[str, Any]) -> None:
     )
     if errors:
         raise PlanError(_sentence(errors[0], document))
+    names = [document["release"]["title"], document["release"].get("id_column", "")]
+    for text in [*names, *(column["name"] for column in document["columns"])]:
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+            raise PlanError(f"titles and names must be Unicode text, got {text[:60]!a}. Write it anew.")
 
 
 def _sentence(error: Any, document: Mapping[str, Any]) -> str:
