@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint bench oracles catalogues clean
+.PHONY: help demo test lint bench oracles catalogues browser clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -28,6 +28,12 @@ lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
 
 test: lint  ## lint, then every test of the gate
 	@$(BIN)/python -m pytest -q
+
+browser: $(STAMP)  ## open the pages in headless Chromium: sliders, search, no network, accessibility
+	@tests/browser/setup.sh
+	@rm -rf build/browser
+	@$(BIN)/python tests/browser/make_pages.py build/browser
+	@cd tests/browser && HAZEGLASS_PAGES=$(CURDIR)/build/browser node --test --test-reporter=dot --test-concurrency=1 .
 
 bench: $(STAMP) .venv-opendp/bin/pytest  ## measure against peers, in one run
 	@for script in benchmarks/*.py; do echo "== $$script"; \
@@ -57,5 +63,5 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 	@HAZEGLASS_BUNDLES=build/catalogues .venv-catalogues/bin/python $(ORACLE) -W ignore tests/oracles/catalogue_checks.py
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
