@@ -1,7 +1,7 @@
 """What publishing costs beyond reading and writing, and how memory grows with the rows.
 
-One core (engine "serial"). A table of 1e7 cells: time beyond reading the same Parquet file and writing a table of the same
-size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times the rows.
+One core (engine "serial"). A table of 1e7 cells: time beyond reading the same Parquet file and writing a table of the
+same size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times the rows.
 
     python benchmarks/publish.py
 """

@@ -205,5 +205,5 @@ def test_a_server_that_is_not_there_is_named(monkeypatch):
 
 def test_a_file_that_is_no_archive_is_refused(tmp_path):
     Path(tmp_path / "plan.toml").write_text("x")
-    with pytest.raises(BundleError, match="not a readable zip"):
+    with pytest.raises(BundleError, match=r"plan\.toml' is none of them"):
         hg.load(tmp_path / "plan.toml")

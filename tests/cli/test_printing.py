@@ -166,3 +166,10 @@ def test_interrupting_recover_leaves_nothing_behind(desk):
 def test_a_name_that_is_no_text_is_refused_before_anything_is_written(make_plan):
     with pytest.raises(hg.errors.PlanError, match="Unicode text"):
         make_plan(columns=("a", "\ud800", "c"))
+
+
+@pytest.mark.parametrize("budget", [(), ("--epsilon", "1"), ("--delta", "1e-6"), ("--mu", "1", "--epsilon", "1")])
+def test_a_ledger_without_a_clear_budget_names_the_options(desk, budget):
+    done = hazeglass("ledger", "new", "a.ledger", "--dataset", "d", *budget, cwd=desk)
+    assert done.returncode == 2
+    assert "--epsilon with --delta, or as --mu" in done.stderr

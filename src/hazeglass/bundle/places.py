@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import tempfile
+import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -42,6 +43,8 @@ def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[Pl
         return
     if scheme is None and not Path(path).is_file():
         raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is not a folder.")
+    if scheme is None and Path(path).suffix.lower() != ".zip" and not zipfile.is_zipfile(path):
+        raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is none of them.")
     place = Place(Path(tempfile.mkdtemp(prefix="hazeglass-")), temporary=True)
     try:
         if scheme is None:

@@ -30,6 +30,8 @@ def new_ledger(
     """Create the file and say what it allows."""
     if readings < 1 or max_rows < 1:
         raise InputError(f"--readings and --max-rows must be at least 1, got {readings} and {max_rows}.")
+    if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
+        raise InputError("give the total budget once: as --epsilon with --delta, or as --mu.")
     unit = Unit(protects, readings, max_rows)
     ledger = Ledger.create(file, dataset, mu_total=mu, epsilon=epsilon, delta=delta, unit=unit)
     total = ledger.summary().mu_total
