@@ -10,6 +10,10 @@ const groupSizes = d3.rollup(data.group, (all) => all.length, (group) => group);
 const radius = nodeCount <= 30 ? 10 : nodeCount <= 100 ? 7 : 4.5;
 let zoomed = d3.zoomIdentity;
 
+// Units of the drawing per pixel of the page, so that labels and nodes keep their size on a phone.
+function perPixel() { return 1000 / Math.max(200, find("graph").getBoundingClientRect().width); }
+function nodeRadius() { return radius * Math.min(2, Math.max(1, 0.75 * perPixel())) / Math.sqrt(zoomed.k); }
+
 function tint(node) {
   if (groupSizes.get(data.group[node]) === 1) return "var(--paper)";
   return "var(--g" + Math.min(data.group[node], 7) + ")";
@@ -45,13 +49,13 @@ function place() {
   lineLayer.selectAll("line").attr("x1", (k) => spots[pairs.i[k]].x).attr("y1", (k) => spots[pairs.i[k]].y)
     .attr("x2", (k) => spots[pairs.j[k]].x).attr("y2", (k) => spots[pairs.j[k]].y);
   nodeLayer.selectAll("circle").attr("cx", (node) => spots[node].x).attr("cy", (node) => spots[node].y)
-    .attr("r", radius / Math.sqrt(zoomed.k));
+    .attr("r", nodeRadius());
   label();
 }
 
 // Labels where there is room: chosen and well-linked nodes first, none on top of another.
 function label() {
-  const lit = litNodes(), size = 13 / zoomed.k, taken = [], kept = [];
+  const lit = litNodes(), size = 12 * perPixel() / zoomed.k, round = nodeRadius(), taken = [], kept = [];
   const view = [-zoomed.x / zoomed.k, (1000 - zoomed.x) / zoomed.k];
   const present = nodeLayer.selectAll("circle").data();
   const rank = (node) => (node === state.node ? 1e6 : 0) + (lit !== null && lit.has(node) ? 1e4 : 0) + neighbours.get(node).size;
@@ -59,7 +63,7 @@ function label() {
     const half = 0.31 * size * Math.min(names[node].length, 18) + 2 / zoomed.k;
     const inView = spots[node].x > view[0] && spots[node].x < view[1];
     const x = inView ? Math.max(view[0] + half, Math.min(view[1] - half, spots[node].x)) : spots[node].x;
-    const y = spots[node].y - radius / Math.sqrt(zoomed.k) - 0.4 * size;
+    const y = spots[node].y - round - 0.35 * size;
     const box = [x - half, y - size, x + half, y + 0.2 * size];
     if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
     taken.push(box);
@@ -95,5 +99,6 @@ const zoom = d3.zoom().scaleExtent([0.5, 12]).on("zoom", (event) => {
   place();
 });
 svg.call(zoom).on("dblclick.zoom", null);
+window.addEventListener("resize", place);
 d3.select("#closer").on("click", () => svg.call(zoom.scaleBy, 1.5));
 d3.select("#farther").on("click", () => svg.call(zoom.scaleBy, 1 / 1.5));
