@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
-_NARROWEST = 1e-100  # half a column's range; the square of less would vanish
+_NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
 
 
 @dataclass(frozen=True)
@@ -190,6 +190,8 @@ def _column(entry: Mapping[str, Any]) -> Column:
     lower, upper = float(entry["lower"]), float(entry["upper"])
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise PlanError(f"column {name!r}: lower must be below upper and both finite, got {lower:g} and {upper:g}.")
+    if max(abs(lower), abs(upper)) > _FARTHEST:
+        raise PlanError(f"column {name!r}: bounds must lie within {_FARTHEST:g} of 0, got {lower:g} and {upper:g}.")
     transform = entry.get("transform")
     lowest = -math.inf if transform is None else TRANSFORMS[transform].lowest
     if lower < lowest:
