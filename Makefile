@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles clean
+.PHONY: help demo test lint audit bench oracles catalogues browser clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,12 @@ test: lint  ## lint, then every test of the gate
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick
 
+browser: $(STAMP)  ## open the pages in headless Chromium: sliders, search, no network, accessibility
+	@tests/browser/setup.sh
+	@rm -rf build/browser
+	@$(BIN)/python tests/browser/make_pages.py build/browser
+	@cd tests/browser && HAZEGLASS_PAGES=$(CURDIR)/build/browser node --test --test-reporter=dot --test-concurrency=1 .
+
 bench: $(STAMP) .venv-opendp/bin/pytest  ## measure against peers, in one run
 	@for script in benchmarks/*.py; do echo "== $$script"; \
 		HAZEGLASS_OPENDP_PYTHON=.venv-opendp/bin/python $(BIN)/python $$script || exit 1; done
@@ -50,6 +56,15 @@ oracles: .venv-dp-accounting/bin/pytest .venv-opendp/bin/pytest  ## check the pr
 	@PYTHONPATH=src .venv-dp-accounting/bin/python $(ORACLE) tests/oracles/dp_accounting_checks.py
 	@PYTHONPATH=src .venv-opendp/bin/python $(ORACLE) tests/oracles/opendp_checks.py
 
+.venv-catalogues/bin/pytest:
+	@$(PYTHON) -m venv .venv-catalogues
+	@.venv-catalogues/bin/pip install --quiet 'frictionless[parquet]' mlcroissant pyarrow pytest pytest-timeout
+
+catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and croissant.json with frictionless and mlcroissant
+	@rm -rf build/catalogues
+	@$(BIN)/python tests/oracles/make_bundles.py build/catalogues
+	@HAZEGLASS_BUNDLES=build/catalogues .venv-catalogues/bin/python $(ORACLE) -W ignore tests/oracles/catalogue_checks.py
+
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -19,7 +19,17 @@ def test_both_catalogues_name_every_part_with_its_hash(make_plan, table, tmp_pat
     assert {d["contentUrl"]: d["sha256"] for d in objects} == parts
     fields = [field["name"] for field in package["resources"][0]["schema"]["fields"]]
     assert fields == (["a", "b", "c"] if form == "table" else MOMENT_COLUMNS)
-    assert [field["name"] for field in croissant["recordSet"][0]["field"]] == fields
+    columns = [field["source"]["extract"]["column"] for field in croissant["recordSet"][0]["field"]]
+    assert columns == fields
+
+
+def test_a_synthetic_release_describes_both_of_its_tables(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(form="synthetic"), tmp_path / "r")
+    package = json.loads((release.path / "datapackage.json").read_text())
+    croissant = json.loads((release.path / "croissant.json").read_text())
+    fields = {r["path"]: [field["name"] for field in r["schema"]["fields"]] for r in package["resources"]}
+    assert fields == {"data/part-00000.parquet": ["a", "b", "c"], "moments.parquet": MOMENT_COLUMNS}
+    assert [record["@id"] for record in croissant["recordSet"]] == ["moments", "rows"]
 
 
 def test_a_simulation_says_so(make_plan, table, tmp_path):

@@ -127,6 +127,34 @@ class Graph:
 
     # ------------------------------------------------------------------------------------------------ ways out
 
+    def partial_correlations(self, *, selected_only: bool = False) -> FloatArray:
+        """Partial correlations as a symmetric matrix with a zero diagonal; 0 where a pair is no edge, if asked."""
+        p = len(self.names)
+        values = self.edges["partial_correlation"].to_numpy()
+        matrix = np.zeros((p, p))
+        matrix[np.triu_indices(p, 1)] = (
+            np.where(self.edges["selected"].to_numpy(), values, 0) if selected_only else values
+        )
+        return matrix + matrix.T
+
+    def plot(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
+        """Draw the selected edges with matplotlib; `save` names an .svg, .pdf or .png. Returns the Axes."""
+        from hazeglass.present.plots import plot_graph
+
+        return plot_graph(self.names, self.partial_correlations(selected_only=True), ax=ax, save=save)
+
+    def plot_adjacency(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
+        """Draw the matrix of the selected edges' partial correlations, ordered by community."""
+        from hazeglass.present.plots import plot_adjacency
+
+        return plot_adjacency(self.names, self.partial_correlations(selected_only=True), ax=ax, save=save)
+
+    def plot_path(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
+        """Draw how edges and criterion changed along the penalties that were tried."""
+        from hazeglass.present.plots import plot_path
+
+        return plot_path(self.fit["path"], self.fit["alpha"], ax=ax, save=save)
+
     def to_networkx(self) -> Any:
         """The selected edges as a networkx.Graph with all columns as edge attributes."""
         try:
@@ -179,7 +207,7 @@ class Graph:
             self.write(folder / "graph.graphml")
             text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
             (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
-            page = report(self.names, self.edges.to_pylist(), self.fit)
+            page = report(self.names, self.edges, self.fit)
             (folder / "report.html").write_text(page, encoding="utf-8")
         return Path(out)
 

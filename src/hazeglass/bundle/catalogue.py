@@ -26,7 +26,6 @@ _MOMENT_FIELDS = {
 
 def datapackage(manifest: Manifest) -> dict[str, Any]:
     """datapackage.json: one tabular resource per part."""
-    fields = [{"name": name, "type": kind, "description": text} for name, kind, _, text in _fields(manifest)]
     return {
         "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
         "name": _slug(manifest.title),
@@ -36,12 +35,18 @@ def datapackage(manifest: Manifest) -> dict[str, Any]:
         "resources": [
             {
                 "name": _slug(part.path.removesuffix(".parquet")),
+                "type": "table",
                 "path": part.path,
                 "format": "parquet",
                 "mediatype": "application/vnd.apache.parquet",
                 "bytes": part.bytes,
                 "hash": f"sha256:{part.sha256}",
-                "schema": {"fields": fields},
+                "schema": {
+                    "fields": [
+                        {"name": name, "type": kind, "description": text}
+                        for name, kind, _, text in _fields(manifest, part.path)
+                    ]
+                },
             }
             for part in manifest.files
         ],
@@ -49,8 +54,8 @@ def datapackage(manifest: Manifest) -> dict[str, Any]:
 
 
 def croissant(manifest: Manifest) -> dict[str, Any]:
-    """croissant.json: the parts as a file set and one record set over them."""
-    source = {"@id": "parts"}
+    """croissant.json: every part as a file, and one record set for the moments or the rows."""
+    tables = sorted({_table_of(part.path) for part in manifest.files})
     return {
         "@context": _CROISSANT_CONTEXT,
         "@type": "sc:Dataset",
@@ -65,44 +70,43 @@ def croissant(manifest: Manifest) -> dict[str, Any]:
                 "@id": part.path,
                 "name": part.path,
                 "contentUrl": part.path,
-                "encodingFormat": "application/vnd.apache.parquet",
+                "encodingFormat": "application/x-parquet",
                 "sha256": part.sha256,
             }
             for part in manifest.files
-        ]
-        + [
-            {
-                "@type": "cr:FileSet",
-                "@id": "parts",
-                "name": "parts",
-                "encodingFormat": "application/vnd.apache.parquet",
-                "includes": "*.parquet" if manifest.form == "moments" else "data/*.parquet",
-            }
         ],
-        "recordSet": [
+        "recordSet": [_record_set(manifest, table) for table in tables],
+    }
+
+
+def _record_set(manifest: Manifest, table: str) -> dict[str, Any]:
+    """The records of the moments, or of the rows (described by their first part; all parts have the same columns)."""
+    first = next(part.path for part in manifest.files if _table_of(part.path) == table)
+    return {
+        "@type": "cr:RecordSet",
+        "@id": table,
+        "name": table,
+        "field": [
             {
-                "@type": "cr:RecordSet",
-                "@id": "records",
-                "name": "records",
-                "field": [
-                    {
-                        "@type": "cr:Field",
-                        "@id": f"records/{_slug(name)}-{k}",
-                        "name": name,
-                        "description": text,
-                        "dataType": kind,
-                        "source": {"fileSet": source, "extract": {"column": name}},
-                    }
-                    for k, (name, _, kind, text) in enumerate(_fields(manifest))
-                ],
+                "@type": "cr:Field",
+                "@id": f"{table}/{_slug(name)}-{k}",
+                "name": f"{table}/{_slug(name)}-{k}",
+                "description": f"{name}: {text}",
+                "dataType": kind,
+                "source": {"fileObject": {"@id": first}, "extract": {"column": name}},
             }
+            for k, (name, _, kind, text) in enumerate(_fields(manifest, first))
         ],
     }
 
 
-def _fields(manifest: Manifest) -> list[tuple[str, str, str, str]]:
-    """Name, Data Package type, Croissant type and description of every released column."""
-    if manifest.form == "moments":
+def _table_of(path: str) -> str:
+    return "moments" if path == "moments.parquet" else "rows"
+
+
+def _fields(manifest: Manifest, path: str) -> list[tuple[str, str, str, str]]:
+    """Name, Data Package type, Croissant type and description of every column of a part."""
+    if _table_of(path) == "moments":
         return [(name, *about) for name, about in _MOMENT_FIELDS.items()]
     return [
         (column.name, "number", "sc:Float", f"{column.label}; public bounds {column.lower:g} to {column.upper:g}")
@@ -150,6 +154,7 @@ _CROISSANT_CONTEXT = {
     "md5": "cr:md5",
     "parentField": "cr:parentField",
     "path": "cr:path",
+    "rai": "http://mlcommons.org/croissant/RAI/",
     "recordSet": "cr:recordSet",
     "references": "cr:references",
     "regex": "cr:regex",

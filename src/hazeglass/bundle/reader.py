@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import re
+import hashlib
+import weakref
 from dataclasses import dataclass
-from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from hazeglass.bundle.features import DEGREES
-from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION, Column, Manifest
-from hazeglass.bundle.moments import MOMENT_COLUMNS, ReleasedMoments, moment_rows, moments_from_arrow
-from hazeglass.bundle.writer import sha256_of
+from hazeglass.bundle.document import parse_manifest
+from hazeglass.bundle.integrity import LARGEST_JSON, check_files, read_checksums
+from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.bundle.moments import ReleasedMoments, moments_from_arrow
+from hazeglass.bundle.parts import check_moments, check_parts, check_rows, parts_below
+from hazeglass.bundle.places import LARGEST_BUNDLE, local_folder
+from hazeglass.bundle.promise import check_manifest
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.gdp import GaussianDP
 
@@ -20,10 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["Release", "load"]
-
-_LARGEST_JSON = 64 << 20
-_DEEPEST_JSON = 32
-_SUM_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 
 
 @dataclass(frozen=True)
@@ -59,7 +57,10 @@ class Release:
 
         if self.form == "moments":
             raise BundleError("a moments release holds no rows. Use release.moments(), or hg.recover(release).")
-        return pa.concat_tables(self._part(name) for name in self._parts("data/"))
+        try:
+            return check_rows(pa.concat_tables(self._part(name) for name in parts_below(self.manifest, "data/")))
+        except pa.ArrowInvalid:
+            raise BundleError("the parts of the table do not have the same columns. Ask for a new copy.") from None
 
     def moments(self) -> tuple[ReleasedMoments, ...]:
         """The released moments, one set per stage."""
@@ -68,11 +69,9 @@ class Release:
         table = self._part("moments.parquet")
         names = self.manifest.names
         return tuple(
-            moments_from_arrow(table, k + 1, names, stage.features) for k, stage in enumerate(self.manifest.stages)
+            check_moments(moments_from_arrow(table, k + 1, names, stage.features), self.manifest, k)
+            for k, stage in enumerate(self.manifest.stages)
         )
-
-    def _parts(self, prefix: str) -> list[str]:
-        return sorted(part.path for part in self.manifest.files if part.path.startswith(prefix))
 
     def _part(self, name: str) -> pa.Table:
         """Read one part; its hash is compared again, so that what is used is what was verified."""
@@ -80,158 +79,43 @@ class Release:
         import pyarrow.parquet as pq
 
         expected = {part.path: part.sha256 for part in self.manifest.files}.get(name)
-        raw = (self.path / name).read_bytes()
-        import hashlib
-
+        try:
+            raw = (self.path / name).read_bytes()
+        except OSError:
+            raise BundleError(f"{name} is gone since the release was opened. Load it again.") from None
         if hashlib.sha256(raw).hexdigest() != expected:
             raise BundleError(f"{name} changed after the release was opened. Load it again.")
         try:
             return pq.read_table(pa.BufferReader(raw))
-        except pa.ArrowException:
+        except (pa.ArrowException, OSError, ValueError):
             raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 
 
-def load(path: str | Path) -> Release:
-    """Open a release and verify every byte of it before anything is returned."""
-    folder = Path(path)
-    if not folder.is_dir():
-        raise BundleError(f"a release is a folder with release.json in it; {str(path)!r} is not a folder.")
-    sums = _read_checksums(folder)
-    _check_files(folder, sums)
-    manifest = Manifest.from_json(_read_manifest(folder / "release.json"))
-    _check_manifest(manifest, sums)
-    release = Release(folder, manifest)
-    _check_parts(release)
+def load(path: str | Path, *, largest: int = LARGEST_BUNDLE) -> Release:
+    """Open a release and verify every byte and every claim of it before anything is returned.
+
+    Parameters
+    ----------
+    path : a folder, a .zip, or the http(s) address of a folder (or of a .zip) with release.json in it
+    largest : bytes a download or an unpacked archive may take; archives and downloads live in a temporary folder that
+        is removed with the Release
+    """
+    with local_folder(path, largest) as place:
+        sums = read_checksums(place.folder)
+        check_files(place.folder, sums)
+        manifest = _read_manifest(place.folder / "release.json", sums)
+        check_manifest(manifest, sums)
+        check_parts(place.folder, manifest)
+        release = Release(place.folder, manifest)
+    if place.temporary:
+        weakref.finalize(release, place.remove)
     return release
 
 
-def _read_checksums(folder: Path) -> dict[str, str]:
-    path = folder / "SHA256SUMS"
-    if not path.is_file() or not (folder / "release.json").is_file():
-        raise BundleError(f"{str(folder)!r} is not a release: it must hold release.json and SHA256SUMS.")
-    if path.stat().st_size > _LARGEST_JSON:
-        raise BundleError("SHA256SUMS is too large to be one. Ask the publisher for a new copy.")
-    sums: dict[str, str] = {}
-    *lines, rest = path.read_bytes().decode("utf-8", errors="replace").split("\n")
-    for line in [*lines, rest] if rest else lines:
-        match = _SUM_LINE.fullmatch(line)
-        if match is None or match.group(2) in sums:
-            raise BundleError(
-                "SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once."
-            )
-        _check_name(match.group(2))
-        sums[match.group(2)] = match.group(1)
-    return sums
-
-
-def _check_name(name: str) -> None:
-    parts = name.split("/")
-    if name.startswith("/") or "\\" in name or "\0" in name or any(part in ("", ".", "..") for part in parts):
-        raise BundleError(f"the release names a file outside its own folder ({name!r}); it was not opened.")
-
-
-def _check_files(folder: Path, sums: dict[str, str]) -> None:
-    for path in folder.rglob("*"):
-        name = path.relative_to(folder).as_posix()
-        if path.is_symlink():
-            raise BundleError(f"{name} is a link; a release holds plain files only.")
-        if path.is_dir():
-            continue
-        if name != "SHA256SUMS" and name not in sums:
-            raise BundleError(f"{name} is not part of the release: SHA256SUMS does not list it. Remove it.")
-    for name, expected in sums.items():
-        path = folder / name
-        if not path.is_file():
-            raise BundleError(f"{name} is missing from the release. Ask the publisher for a complete copy.")
-        if sha256_of(path) != expected:
-            raise BundleError(f"{name} was changed after publication: its hash does not match. Ask for a new copy.")
-
-
-def _read_manifest(path: Path) -> dict[str, Any]:
-    if path.stat().st_size > _LARGEST_JSON:
-        raise BundleError(f"release.json is larger than {_LARGEST_JSON >> 20} MiB; it was not read.")
-    try:
-        document = json.loads(path.read_bytes(), parse_constant=_no_constant)
-    except (ValueError, RecursionError):
-        raise BundleError("release.json is not valid JSON (or holds NaN or infinity). Ask for a new copy.") from None
-    _check_format(document)
-    _check_schema(document)
-    return dict(document)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _check_format(document: Any) -> None:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise BundleError(f"release.json must describe a {FORMAT}; it does not.")
-    major = str(document.get("format_version", "")).split(".")[0]
-    if major != FORMAT_VERSION.split(".")[0]:
-        raise BundleError(
-            f"the release has format version {document.get('format_version')!r} and this hazeglass reads "
-            f"{FORMAT_VERSION}. Install a newer hazeglass."
-        )
-
-
-def _check_schema(document: dict[str, Any]) -> None:
-    import jsonschema
-
-    schema = json.loads(files("hazeglass.bundle").joinpath("release.schema.json").read_text(encoding="utf-8"))
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(document))
-    if error is not None:
-        where = ".".join(map(str, error.absolute_path)) or "release.json"
-        raise BundleError(f"release.json is not a valid manifest: {where}: {error.message[:200]}.")
-
-
-def _check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
-    """What the manifest says of itself and of its files must hang together."""
-    for part in manifest.files:
-        _check_name(part.path)
-        if sums.get(part.path) != part.sha256:
-            raise BundleError(f"release.json and SHA256SUMS disagree about {part.path}. Ask for a new copy.")
-    listed = {part.path for part in manifest.files}
-    unlisted = [name for name in sums if name.endswith(".parquet") and name not in listed]
-    if unlisted:
-        raise BundleError(f"{unlisted[0]} is not listed in release.json. Ask for a new copy.")
-    if len(set(manifest.names)) != len(manifest.names):
-        raise BundleError("release.json names a column twice. Ask for a new copy.")
-    epsilon = manifest.guarantee.epsilon(manifest.delta)
-    if abs(epsilon - manifest.epsilon) > 1e-6 * max(1.0, epsilon):
-        raise BundleError(
-            f"release.json states epsilon = {manifest.epsilon:g}, but mu = {manifest.mu:g} means {epsilon:.6g} at "
-            f"delta = {manifest.delta:g}. Do not rely on it."
-        )
-
-
-def _check_parts(release: Release) -> None:
-    """Columns and rows of the Parquet parts, from their footers."""
-    manifest = release.manifest
-    expected: dict[str, tuple[list[str], int]] = {}
-    if release.form != "moments":
-        expected["data/"] = (list(manifest.names), release.n)
-    if release.form != "table":
-        rows = sum(moment_rows(len(manifest.names) * DEGREES[stage.features]) for stage in manifest.stages)
-        expected["moments.parquet"] = (MOMENT_COLUMNS, rows)
-    for prefix, (columns, rows) in expected.items():
-        parts = release._parts(prefix)
-        if not parts:
-            raise BundleError(
-                f"a {release.form} release must hold {prefix}, and this one does not. Ask for a new copy."
-            )
-        found = sum(_footer_rows(release.path / name, name, columns) for name in parts)
-        if found != rows:
-            raise BundleError(f"{prefix} holds {found} rows where release.json describes {rows}. Ask for a new copy.")
-
-
-def _footer_rows(path: Path, name: str, columns: list[str]) -> int:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    try:
-        file = pq.ParquetFile(path)
-    except (pa.ArrowException, OSError):
-        raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
-    if file.schema_arrow.names != columns:
-        raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-    return int(file.metadata.num_rows)
+def _read_manifest(path: Path, sums: dict[str, str]) -> Manifest:
+    if path.stat().st_size > LARGEST_JSON:
+        raise BundleError(f"release.json is larger than {LARGEST_JSON >> 20} MiB; it was not read.")
+    raw = path.read_bytes()
+    if hashlib.sha256(raw).hexdigest() != sums.get("release.json"):
+        raise BundleError("release.json is not listed in SHA256SUMS, or changed while it was read. Ask for a new copy.")
+    return Manifest.from_json(parse_manifest(raw))

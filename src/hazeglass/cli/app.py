@@ -28,8 +28,11 @@ DataArgument = Annotated[
     str, typer.Argument(help="A CSV or Parquet file, a folder of them, or a glob.", metavar="DATA")
 ]
 PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
-ReleaseArgument = Annotated[Path, typer.Argument(help="The folder of a release.", metavar="RELEASE")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+ReleaseArgument = Annotated[
+    str, typer.Argument(help="A release: its folder, a .zip of it, or its http(s) address.", metavar="RELEASE")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences and tables.")]
+QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
 
 
 class EngineName(StrEnum):
@@ -88,31 +91,39 @@ def _root(
 @clear_errors
 def demo(
     out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out"),
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """The whole journey on data it makes itself: publish, verify, recover, compare with the truth."""
     from hazeglass.cli.demo import run_demo
+    from hazeglass.cli.printing import Printer
 
-    run_demo(out)
+    run_demo(out, Printer(json, quiet))
 
 
 @plan_app.command("new")
 @clear_errors
 def plan_new(
-    data: DataArgument, out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml")
+    data: DataArgument,
+    out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml"),
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in."""
     from hazeglass.cli.plans import new_plan
+    from hazeglass.cli.printing import Printer
 
-    new_plan(data, out)
+    new_plan(data, out, Printer(json, quiet))
 
 
 @plan_app.command("check")
 @clear_errors
-def plan_check(plan: PlanArgument) -> None:
+def plan_check(plan: PlanArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Say whether a plan is complete, or what is missing."""
     from hazeglass.cli.plans import check_plan
+    from hazeglass.cli.printing import Printer
 
-    check_plan(plan)
+    check_plan(plan, Printer(json, quiet))
 
 
 @plan_app.command("preview")
@@ -124,11 +135,13 @@ def plan_preview(
         float | None, typer.Option(help="Also say which epsilon shows a partial correlation this big.")
     ] = None,
     json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Cost and expected quality of a plan, without the data."""
     from hazeglass.cli.plans import preview_plan
+    from hazeglass.cli.printing import Printer
 
-    preview_plan(plan, rows, see, json)
+    preview_plan(plan, rows, see, Printer(json, quiet))
 
 
 @app.command()
@@ -139,26 +152,35 @@ def publish(
     out: Annotated[Path, typer.Option(help="A new folder for the release.")],
     ledger: Annotated[Path | None, typer.Option(help="Charge the release to this ledger first.")] = None,
     engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = EngineName.threads,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Release DATA as the plan says. The release appears complete or not at all."""
-    from hazeglass.cli.releases import publish_release
+    from hazeglass.cli.printing import Printer
+    from hazeglass.cli.releases import publish_release, rehearse_release
 
-    publish_release(data, plan, out, ledger, engine.value)
+    act = rehearse_release if dry_run else publish_release
+    act(data, plan, out, ledger, engine.value, Printer(json, quiet))
 
 
 @app.command()
 @clear_errors
 def verify(
     release: ReleaseArgument,
-    json: JsonOption = False,
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
     ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """Check every byte of a release and say what it promises."""
+    """Check every byte of a release, derive its promise again, and say what it promises."""
+    from hazeglass.cli.printing import Printer
     from hazeglass.cli.releases import verify_release
 
-    verify_release(release, json, simulation)
+    verify_release(release, simulation, Printer(json, quiet))
 
 
 @app.command()
@@ -170,11 +192,14 @@ def recover(
     select: Annotated[SelectName, typer.Option(help="How to choose the penalty.")] = SelectName.ebic,
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SolverName.auto,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Recover the graph from a release, with error bars, and write a report."""
+    from hazeglass.cli.printing import Printer
     from hazeglass.cli.releases import recover_graph
 
-    recover_graph(release, out, alpha, select.value, fdr, solver.value)
+    recover_graph(release, out, alpha, select.value, fdr, solver.value, Printer(json, quiet))
 
 
 @app.command()
@@ -207,26 +232,32 @@ def ledger_new(
     protects: Annotated[UnitChoice, typer.Option(help="The unit the budget protects.")] = UnitChoice.record,
     readings: Annotated[int, typer.Option(help="With --protects readings: how many cells.")] = 1,
     max_rows: Annotated[int, typer.Option(help="With --protects person: rows of one person.")] = 1,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
     """Start a ledger for a dataset with its total budget."""
     from hazeglass.cli.ledgers import new_ledger
+    from hazeglass.cli.printing import Printer
 
-    new_ledger(file, dataset, mu, epsilon, delta, protects.value, readings, max_rows)
+    printer = Printer(json, quiet)
+    new_ledger(file, dataset, mu, epsilon, delta, protects.value, readings, max_rows, printer)
 
 
 @ledger_app.command("show")
 @clear_errors
-def ledger_show(file: LedgerArgument, json: JsonOption = False) -> None:
+def ledger_show(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Total, spent and left."""
     from hazeglass.cli.ledgers import show_ledger
+    from hazeglass.cli.printing import Printer
 
-    show_ledger(file, json)
+    show_ledger(file, Printer(json, quiet))
 
 
 @ledger_app.command("history")
 @clear_errors
-def ledger_history(file: LedgerArgument, json: JsonOption = False) -> None:
+def ledger_history(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Every release ever charged."""
     from hazeglass.cli.ledgers import show_history
+    from hazeglass.cli.printing import Printer
 
-    show_history(file, json)
+    show_history(file, Printer(json, quiet))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ from hazeglass.analyst.recover import recover
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import new_folder
 from hazeglass.cli.plans import show_preview
+from hazeglass.cli.printing import Printer
 from hazeglass.datasets import FeederData, make_feeder
 from hazeglass.datasets.feeder import BOUND_PER_CENT
 from hazeglass.publisher.plan import Plan
@@ -57,10 +58,10 @@ class Result:
     auc: float
 
 
-def run_demo(out: Path) -> None:
+def run_demo(out: Path, printer: Printer) -> None:
     """Publisher's side, analyst's side, and the comparison."""
     started = time.perf_counter()
-    console = Console()
+    console = printer.console
     with new_folder(out) as folder:
         feeder = make_feeder()
         _say(console, "1. A publisher holds a year of meter data that must not leave the house")
@@ -75,11 +76,11 @@ def run_demo(out: Path) -> None:
     _say(console, "4. Compared with the truth, which only a simulation can know")
     _show(results, graphs["moments"], feeder, console)
     _explain_table(releases["table"], console)
-    console.print(f"\nReport with the picture of the graph: {out / 'graph-moments' / 'report.html'}", highlight=False)
-    console.print(
-        f"Privacy statement of the release:     {out / 'release-moments' / 'statement.html'}", highlight=False
-    )
-    console.print(f"Done in {time.perf_counter() - started:.0f} s.", highlight=False)
+    report, statement = out / "graph-moments" / "report.html", out / "release-moments" / "statement.html"
+    console.print(f"\nReport with the picture of the graph: {report}", soft_wrap=True)
+    console.print(f"Privacy statement of the release:     {statement}", soft_wrap=True)
+    console.print(f"Done in {time.perf_counter() - started:.0f} s.")
+    printer.answer({"results": [asdict(r) for r in results], "report": str(report), "statement": str(statement)})
 
 
 def _say(console: Console, text: str) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 
-from hazeglass.cli.printing import plain
+from hazeglass.cli.printing import Printer, plain
 from hazeglass.errors import InputError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit, UnitName
@@ -27,47 +25,46 @@ def new_ledger(
     protects: UnitName,
     readings: int,
     max_rows: int,
+    printer: Printer,
 ) -> None:
     """Create the file and say what it allows."""
     if readings < 1 or max_rows < 1:
         raise InputError(f"--readings and --max-rows must be at least 1, got {readings} and {max_rows}.")
+    if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
+        raise InputError("give the total budget once: as --epsilon with --delta, or as --mu.")
     unit = Unit(protects, readings, max_rows)
     ledger = Ledger.create(file, dataset, mu_total=mu, epsilon=epsilon, delta=delta, unit=unit)
     total = ledger.summary().mu_total
-    Console().print(
-        f"Wrote {file}: releases of {plain(dataset)} may spend mu = {total:.4g} in all, protecting {unit.in_words}.",
-        highlight=False,
+    printer.say(
+        f"Wrote {plain(file)}: releases of {plain(dataset)} may spend mu = {total:.4g} in all, protecting "
+        f"{unit.in_words}."
     )
+    printer.answer({"file": str(file), **asdict(ledger.summary())})
 
 
-def show_ledger(file: Path, as_json: bool) -> None:
+def show_ledger(file: Path, printer: Printer) -> None:
     """The state of the budget."""
     summary = Ledger.open(file).summary()
-    if as_json:
-        Console(soft_wrap=True).print_json(json.dumps(asdict(summary)))
-        return
+    printer.answer(asdict(summary))
     delta = summary.delta or 1e-6
     spent = GaussianDP(summary.mu_spent).epsilon(delta) if summary.mu_spent > 0 else 0.0
-    console = Console()
-    console.print(f"{plain(summary.dataset)}: protects {summary.unit.in_words}.", highlight=False)
+    console = printer.console
+    console.print(f"{plain(summary.dataset)}: protects {summary.unit.in_words}.")
     console.print(
         f"  mu: {summary.mu_total:.4g} in total, {summary.mu_spent:.4g} spent "
         f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release.",
-        highlight=False,
     )
-    console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.", highlight=False)
+    console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.")
 
 
-def show_history(file: Path, as_json: bool) -> None:
+def show_history(file: Path, printer: Printer) -> None:
     """Every charge with its state."""
     entries = Ledger.open(file).history()
-    if as_json:
-        Console(soft_wrap=True).print_json(json.dumps([asdict(entry) for entry in entries]))
-        return
+    printer.answer([asdict(entry) for entry in entries])
     table = Table()
     for heading in ("no.", "charged at", "mu", "state", "release"):
         table.add_column(heading, justify="right" if heading in ("no.", "mu") else "left")
     for entry in entries:
         charge = entry.charge
         table.add_row(str(entry.id), entry.charged_at, f"{charge.mu:.4g}", entry.state, plain(charge.label))
-    Console().print(table)
+    printer.say(table)

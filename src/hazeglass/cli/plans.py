@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from rich.console import Console
 from rich.table import Table
 
+from hazeglass.cli.printing import Printer, plain
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.preview import Preview, epsilon_to_see
 from hazeglass.publisher.scaffold import write_scaffold
@@ -15,40 +15,50 @@ from hazeglass.publisher.scaffold import write_scaffold
 __all__ = ["check_plan", "new_plan", "preview_plan", "show_preview"]
 
 
-def new_plan(data: str, out: Path) -> None:
+def new_plan(data: str, out: Path, printer: Printer) -> None:
     """Write the scaffold and say what to do next."""
-    console = Console()
     columns, skipped = write_scaffold(data, out)
-    console.print(f"Wrote {out}: {columns} columns, bounds left blank on purpose.", highlight=False)
+    printer.say(f"Wrote {plain(out)}: {columns} columns, bounds left blank on purpose.")
     if skipped:
-        console.print(f"Left out, because they do not hold numbers: {', '.join(skipped)}.", highlight=False)
-    console.print(f"Fill in the bounds, then: hazeglass plan check {out}", highlight=False)
+        printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(skipped))}.")
+    printer.say(
+        "Fill in the bounds from what anyone who knows the subject could say without seeing your data: physical "
+        f"limits, a meter's range, a rule. Then: hazeglass plan check {plain(out)}"
+    )
+    printer.answer({"out": str(out), "columns": columns, "left_out": skipped})
 
 
-def check_plan(path: Path) -> None:
+def check_plan(path: Path, printer: Printer) -> None:
     """Load the plan; loading is checking."""
     plan = Plan.load(path)
-    console = Console()
-    console.print(
-        f"{path} is complete: a {plan.form} release of {len(plan.columns)} columns that protects {plan.unit.in_words}; "
-        f"mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.4g} at delta = {plan.delta:g}.",
-        highlight=False,
+    printer.say(
+        f"{plain(path)} is complete: a {plan.form} release of {len(plan.columns)} columns that protects "
+        f"{plan.unit.in_words}; mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.4g} at delta = {plan.delta:g}."
+    )
+    printer.answer(
+        {
+            "ok": True,
+            "title": plan.title,
+            "form": plan.form,
+            "unit": plan.unit.name,
+            "columns": list(plan.names),
+            "mu": plan.guarantee.mu,
+            "epsilon": plan.epsilon,
+            "delta": plan.delta,
+        }
     )
 
 
-def preview_plan(path: Path, rows: int, see: float | None, as_json: bool) -> None:
+def preview_plan(path: Path, rows: int, see: float | None, printer: Printer) -> None:
     """Print the preview, and the epsilon that would show a partial correlation of the given size."""
     plan = Plan.load(path)
     look = plan.preview(rows)
     needed = None if see is None else epsilon_to_see(plan, rows, see)
-    if as_json:
-        answer = look.to_dict() if see is None else {**look.to_dict(), "see": see, "epsilon_to_see": needed}
-        Console(soft_wrap=True).print_json(json.dumps(answer))
-        return
-    show_preview(look, Console())
+    printer.answer(look.to_dict() if see is None else {**look.to_dict(), "see": see, "epsilon_to_see": needed})
+    show_preview(look, printer.console)
     if see is not None:
         verdict = "no epsilon shows it: sampling error alone hides it" if needed is None else f"epsilon = {needed:.3g}"
-        Console().print(f"To see a partial correlation of {see:g}: {verdict}.", highlight=False)
+        printer.say(f"To see a partial correlation of {see:g}: {verdict}.")
 
 
 def show_preview(look: Preview, console: Console) -> None:

@@ -1,12 +1,57 @@
-"""Names that come from files, made safe to print."""
+"""What is printed, and when: prose for people, JSON for programs, nothing when asked to be quiet."""
 
 from __future__ import annotations
 
-__all__ = ["plain"]
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+__all__ = ["Printer", "plain"]
+
+
+class Printer:
+    """Prints prose, or JSON, or nothing but errors."""
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self.console = Console(quiet=quiet or as_json, highlight=False)
+
+    def say(self, text: Any) -> None:
+        """A sentence or a table for people."""
+        # A pipe gets one line per sentence; a terminal gets words wrapped at its width.
+        self.console.print(text, soft_wrap=isinstance(text, str) and not self.console.is_terminal)
+
+    def answer(self, document: Any) -> None:
+        """The same for programs, where --json asks for it."""
+        if self.as_json:
+            Console(soft_wrap=True).print_json(json.dumps(_finite(document), allow_nan=False))
+
+    @contextmanager
+    def watch(self, description: str) -> Iterator[Callable[[int], None]]:
+        """A moving line on a terminal, silent anywhere else; the value is to be called with the rows done so far."""
+        watcher = Console(stderr=True)
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        hidden = self.quiet or not watcher.is_terminal
+        with Progress(*columns, console=watcher, transient=True, disable=hidden) as bar:
+            task = bar.add_task(description)
+            yield lambda rows: bar.update(task, description=f"{description}: {rows:,} rows")
 
 
 def plain(text: object) -> str:
-    """No markup, no control characters."""
-    from rich.markup import escape
-
+    """A name from a file, made safe to print: no markup, no control characters."""
     return escape("".join(c if c.isprintable() else "\ufffd" for c in str(text)))
+
+
+def _finite(value: Any) -> Any:
+    """JSON has no infinity; null stands for it."""
+    if isinstance(value, dict):
+        return {key: _finite(inner) for key, inner in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(inner) for inner in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

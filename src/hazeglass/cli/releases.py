@@ -2,80 +2,97 @@
 
 from __future__ import annotations
 
-import json as jsonlib
-from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
 
 from rich.console import Console
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
+from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.reader import Release, load
-from hazeglass.cli.printing import plain
+from hazeglass.cli.printing import Printer, plain
 from hazeglass.errors import SimulationError
 from hazeglass.guarantee.explain import explain
 
-__all__ = ["publish_release", "recover_graph", "show_edges", "verify_release"]
+__all__ = ["publish_release", "recover_graph", "rehearse_release", "show_edges", "verify_release"]
 
 
-def publish_release(data: str, plan: Path, out: Path, ledger: Path | None, engine: str) -> None:
+def publish_release(data: str, plan: Path, out: Path, ledger: Path | None, engine: str, printer: Printer) -> None:
     """Publish with a progress line that is silent when nobody watches."""
     from hazeglass.publisher.publish import publish
 
-    console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading rows")
-        release = publish(
-            data,
-            plan,
-            out,
-            ledger=ledger,
-            engine=engine,
-            progress=lambda rows: bar.update(task, description=f"{rows:,} rows"),
-        )
-    _describe(release, Console())
-    Console().print(f"Wrote {out}. Hand over the whole folder; statement.html says what it promises.", highlight=False)
+    with printer.watch("publishing") as progress:
+        release = publish(data, plan, out, ledger=ledger, engine=engine, progress=progress)
+    _describe(release, printer)
+    printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
+    printer.answer({"out": str(out), **_summary(release.manifest)})
 
 
-def verify_release(path: Path, as_json: bool, simulation: bool) -> None:
-    """Every byte is checked by loading; a simulation is refused as a private release unless it was announced as one."""
-    release = load(path)
-    manifest = release.manifest
-    if as_json:
-        summary = {
-            "ok": not manifest.simulation,
-            **{key: getattr(manifest, key) for key in ("title", "form", "n", "mu", "epsilon", "delta", "simulation")},
-            "unit": manifest.unit.name,
-            "columns": list(manifest.names),
+def rehearse_release(data: str, plan: Path, out: Path, ledger: Path | None, engine: str, printer: Printer) -> None:
+    """Everything `publish` checks, without its consequences."""
+    from hazeglass.publisher.rehearse import rehearse
+
+    with printer.watch("reading") as progress:
+        seen = rehearse(data, plan, out, ledger=ledger, engine=engine, progress=progress)
+    made = seen.plan
+    printer.say(
+        f"All is well: {seen.rows:,} rows and {len(made.columns)} columns would become a {made.form} release that "
+        f"protects {made.unit.in_words}, at mu = {made.guarantee.mu:.4g} (epsilon = {made.epsilon:.4g} at delta = "
+        f"{made.delta:g})."
+    )
+    if seen.mu_left is not None:
+        printer.say(f"The ledger has room: mu = {seen.mu_left:.4g} is left for one release.")
+    printer.say("Nothing was drawn, charged or written. Run it again without --dry-run to publish.")
+    printer.answer(
+        {
+            "dry_run": True,
+            "rows": seen.rows,
+            "columns": list(made.names),
+            "form": made.form,
+            "unit": made.unit.name,
+            "mu": made.guarantee.mu,
+            "epsilon": made.epsilon,
+            "delta": made.delta,
+            "mu_left_in_ledger": seen.mu_left,
         }
-        Console(soft_wrap=True).print_json(jsonlib.dumps(summary))
-    elif not manifest.simulation:
-        _describe(release, Console())
-        Console().print("Every file is as it was published.", highlight=False)
+    )
+
+
+def verify_release(path: str, simulation: bool, printer: Printer) -> None:
+    """Every byte is checked by loading; a simulation is refused as a private release unless it was announced as one."""
+    with printer.watch("checking"):
+        release = load(path)
+    manifest = release.manifest
+    printer.answer({"ok": not manifest.simulation, **_summary(manifest)})
+    if not manifest.simulation:
+        _describe(release, printer)
+        printer.say("Every file is as it was published, and the promise follows from the noise that is stated.")
     elif simulation:
-        Console().print("A simulation, as announced: every file is as it was written, and nothing is promised.")
-    if manifest.simulation and not simulation:
+        printer.say("A simulation, as announced: every file is as it was written, and nothing is promised.")
+    else:
         raise SimulationError(
             "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
             "It is no private release."
         )
 
 
-def recover_graph(path: Path, out: Path, alpha: float | None, select: str, fdr: float, solver: str) -> None:
+def recover_graph(
+    path: str, out: Path, alpha: float | None, select: str, fdr: float, solver: str, printer: Printer
+) -> None:
     """Recover, save, and show the strongest edges."""
     from hazeglass.analyst.recover import recover
+    from hazeglass.bundle.writer import check_new
 
-    release = load(path)
-    console = Console(stderr=True)
-    watched = console.status("recovering the graph") if console.is_terminal else nullcontext()
-    with watched:
-        graph = recover(release, alpha=alpha, select=select, fdr=fdr, solver=solver)
+    check_new(out)
+    with printer.watch("recovering the graph"):
+        graph = recover(load(path), alpha=alpha, select=select, fdr=fdr, solver=solver)
         graph.save(out)
-    show_edges(graph.selected.to_pylist(), Console())
+    edges = graph.selected.to_pylist()
+    show_edges(edges, printer.console)
     for note in graph.fit["notes"]:
-        Console().print(f"note: {note}", highlight=False)
-    Console().print(f"Wrote {out}. Open {out / 'report.html'} in a browser.", highlight=False)
+        printer.say(f"note: {plain(note)}")
+    printer.say(f"Wrote {plain(out)}. Open {plain(out / 'report.html')} in a browser.")
+    printer.answer({"out": str(out), "columns": list(graph.names), "edges": edges, "fit": dict(graph.fit)})
 
 
 def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15) -> None:
@@ -94,12 +111,18 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
     console.print(table)
 
 
-def _describe(release: Release, console: Console) -> None:
+def _summary(manifest: Manifest) -> dict[str, Any]:
+    kept = ("title", "form", "n", "mu", "epsilon", "delta", "simulation")
+    return {
+        **{key: getattr(manifest, key) for key in kept},
+        "unit": manifest.unit.name,
+        "columns": list(manifest.names),
+    }
+
+
+def _describe(release: Release, printer: Printer) -> None:
     manifest = release.manifest
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
-    console.print(
-        f"{plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.",
-        highlight=False,
-    )
+    printer.say(f"{plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.")
     for sentence in words.promise:
-        console.print(f"  {sentence}", highlight=False)
+        printer.say(f"  {sentence}")

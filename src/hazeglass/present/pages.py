@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from typing import Any
 
-__all__ = ["render"]
+__all__ = ["raw_template", "render"]
 
 
 def render(template: str, **values: Any) -> str:
@@ -22,6 +23,11 @@ def render(template: str, **values: Any) -> str:
     environment.filters["probability"] = _probability
     environment.filters["percent"] = _percent
     return environment.get_template(template).render(**values)
+
+
+def raw_template(name: str) -> str:
+    """A script or style sheet of this package, as it is."""
+    return files("hazeglass.present").joinpath("templates", *name.split("/")).read_text(encoding="utf-8")
 
 
 def _probability(value: float) -> str:

@@ -1,93 +1,108 @@
-"""report.html: the analyst's page. One file, no scripts from elsewhere, nothing fetched."""
+"""report.html: the analyst's page. One file, nothing fetched; interactive where the drawing library is installed."""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from markupsafe import Markup
 
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
-from hazeglass.present.layout import node_positions
-from hazeglass.present.pages import render
+from hazeglass.present.asset import drawing_library
+from hazeglass.present.curves import Axis, Line, chart
+from hazeglass.present.pages import raw_template, render
+from hazeglass.present.report_data import Pairs, page_data
+from hazeglass.present.static_pictures import adjacency_picture, graph_picture
+from hazeglass.present.words import fit_sentences
 
-__all__ = ["report"]
+if TYPE_CHECKING:
+    import pyarrow as pa
 
-_WIDTH, _HEIGHT, _MARGIN = 560, 460, 46
+__all__ = ["embedded_json", "report"]
+
 _MOST_ROWS = 500
-_LABELLED_CELLS = 60
-
-Edge = Mapping[str, Any]
+_SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
 
 
-def report(names: Sequence[str], edges: Sequence[Edge], fit: Mapping[str, Any]) -> str:
-    """The page for a graph: `edges` holds one mapping per pair of names, with the columns of edges.csv."""
-    selected = sorted((e for e in edges if e["selected"]), key=lambda e: -abs(e["partial_correlation"]))
-    others = sorted((e for e in edges if not e["selected"]), key=lambda e: e["p_value"])
-    shown = (selected + others)[: max(_MOST_ROWS, len(selected))]
-    words = explain(GaussianDP(fit["mu"]), Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"]), fit["delta"])
+def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str:
+    """The page for a graph: `edges` has one row per pair of names, with the columns of edges.csv."""
+    unit = Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"])
+    common = {
+        "fit": fit,
+        "words": explain(GaussianDP(fit["mu"]), unit, fit["delta"]),
+        "sentences": fit_sentences(fit),
+        "paths": _paths(fit),
+        "nodes": len(names),
+        "pairs": edges.num_rows,
+    }
+    library = drawing_library()
+    if library is None:
+        return _static(names, edges, common)
+    pairs = Pairs.of(names, edges)
+    ours = (
+        "(function () {\n'use strict';\n" + "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS) + "})();\n"
+    )
     return render(
         "report.html",
-        fit=fit,
-        words=words,
-        selected=selected,
-        shown=shown,
-        pairs=len(edges),
-        nodes=len(names),
-        graph=_graph_picture(names, selected),
-        heat=_adjacency_picture(names, edges),
+        **common,
+        count=int(pairs.selected.sum()),
+        data=embedded_json(page_data(names, pairs, float(fit["fdr"]))),
+        library=Markup(library),
+        script=Markup(ours),
+        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, ours)),
     )
 
 
-def _graph_picture(names: Sequence[str], selected: Sequence[Edge]) -> dict[str, Any]:
-    index = {name: k for k, name in enumerate(names)}
-    adjacency = np.zeros((len(names), len(names)), dtype=bool)
-    for edge in selected:
-        i, j = index[edge["source"]], index[edge["target"]]
-        adjacency[i, j] = adjacency[j, i] = True
-    room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
-    spots = _MARGIN + node_positions(adjacency) * room
-    spots[:, 1] = _HEIGHT - spots[:, 1]
-    strongest = max((abs(e["partial_correlation"]) for e in selected), default=1.0)
-    lines = [
-        {
-            "start": spots[index[e["source"]]].round(1).tolist(),
-            "end": spots[index[e["target"]]].round(1).tolist(),
-            "width": round(0.8 + 4.2 * abs(e["partial_correlation"]) / strongest, 2),
-            "sign": "pos" if e["partial_correlation"] > 0 else "neg",
-            "edge": e,
-        }
-        for e in reversed(selected)
-    ]
-    nodes = [{"name": name, "spot": spot.round(1).tolist()} for name, spot in zip(names, spots, strict=True)]
-    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": 7 if len(names) <= 30 else 4}
+def embedded_json(value: Any) -> Markup:
+    """JSON that may stand inside a script element: nothing in it can end the element or start another."""
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    for character in "<>&\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return Markup(text)
 
 
-def _adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
-    p = len(names)
-    index = {name: k for k, name in enumerate(names)}
-    side = max(4.0, min(28.0, 420 / p))
-    strongest = max((abs(e["partial_correlation"]) for e in edges), default=1.0) or 1.0
-    cells = [
-        {
-            "x": round(side * j, 2),
-            "y": round(side * i, 2),
-            "opacity": round(abs(e["partial_correlation"]) / strongest, 3),
-            "sign": "pos" if e["partial_correlation"] > 0 else "neg",
-            "edge": e,
-        }
-        for e in edges
-        for i, j in ((index[e["source"]], index[e["target"]]), (index[e["target"]], index[e["source"]]))
-        if abs(e["partial_correlation"]) / strongest >= 0.004
-    ]
-    longest = max(len(name) for name in names)
-    label = min(130.0, 7.0 * min(longest, 18) + 8) if p <= _LABELLED_CELLS else 4.0
-    return {
-        "side": side,
-        "size": round(side * p, 2),
-        "label": label,
-        "cells": cells,
-        "names": list(names) if p <= _LABELLED_CELLS else [],
-    }
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
+
+
+def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) -> str:
+    """The page without scripts, and without being interactive."""
+    rows = edges.to_pylist()
+    selected = sorted((e for e in rows if e["selected"]), key=lambda e: -abs(e["partial_correlation"]))
+    others = sorted((e for e in rows if not e["selected"]), key=lambda e: e["p_value"])
+    shown = (selected + others)[: max(_MOST_ROWS, len(selected))]
+    return render(
+        "report_static.html",
+        **common,
+        selected=selected,
+        shown=shown,
+        graph=graph_picture(names, selected),
+        heat=adjacency_picture(names, shown if len(names) > 200 else rows),
+    )
+
+
+def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Charts along the penalties that were tried."""
+    steps = [step for step in fit.get("path", ()) if step["alpha"] > 0]
+    if len({step["alpha"] for step in steps}) < 2:
+        return []
+    alphas = [step["alpha"] for step in steps]
+    x = Axis("penalty (strong to weak)", min(alphas), max(alphas), log=True, flip=True)
+    charts = []
+    for key, label, title in (
+        ("edges", "pairs linked", "How many pairs the penalised fit links at each penalty"),
+        ("score", f"criterion ({fit.get('alpha_chosen_by', '')})", "The criterion at each penalty; the lowest wins"),
+    ):
+        points = [(step["alpha"], float(step[key])) for step in steps if step.get(key) is not None]
+        if len(points) < 2:
+            continue
+        low, high = min(value for _, value in points), max(value for _, value in points)
+        y = Axis(label, min(low, 0.0) if key == "edges" else low, high if high > low else low + 1)
+        picture = chart(x, y, [Line(points, dots=True)], title=title, mark=fit["alpha"])
+        charts.append({"picture": picture, "caption": title})
+    return charts

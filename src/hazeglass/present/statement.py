@@ -1,9 +1,15 @@
-"""statement.html: one page for the person who must approve a release."""
+"""statement.html: one printable page for the person who must approve a release."""
 
 from __future__ import annotations
 
-from hazeglass.bundle.manifest import Manifest
-from hazeglass.guarantee.explain import explain
+from dataclasses import dataclass
+from itertools import groupby
+
+from markupsafe import Markup
+
+from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.guarantee.explain import Explanation, explain
+from hazeglass.present.curves import Axis, Line, chart
 from hazeglass.present.pages import render
 
 __all__ = ["statement"]
@@ -13,9 +19,59 @@ FORMS = {
     "moments": "noisy means and noisy means of products of columns; no rows",
     "synthetic": "made-up rows drawn from noisy moments; no real row",
 }
+_MOST_FILES = 6
+_SIZE = (360, 215)
+
+
+@dataclass(frozen=True)
+class ColumnGroup:
+    """Neighbouring columns that are treated alike."""
+
+    names: tuple[str, ...]
+    first: Column
 
 
 def statement(manifest: Manifest) -> str:
     """The page as HTML text."""
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
-    return render("statement.html", manifest=manifest, words=words, what=FORMS[manifest.form])
+    return render(
+        "statement.html",
+        manifest=manifest,
+        words=words,
+        what=FORMS[manifest.form],
+        curve=_curve(words),
+        tradeoff=_tradeoff(words),
+        groups=_groups(manifest.columns),
+        files=manifest.files[:_MOST_FILES],
+        more_files=max(0, len(manifest.files) - _MOST_FILES),
+    )
+
+
+def _curve(words: Explanation) -> Markup:
+    """Epsilon at every delta."""
+    points = [(delta, epsilon) for epsilon, delta in words.curve]
+    x = Axis("delta", min(d for d, _ in points), max(d for d, _ in points), log=True)
+    y = Axis("epsilon", 0.0, max(max(e for _, e in points), 1e-9))
+    mark = words.delta if x.low <= words.delta <= x.high else None
+    title = f"Epsilon for each delta; {words.epsilon:.4g} at {words.delta:g}"
+    return chart(x, y, [Line(points, dots=True)], title=title, size=_SIZE, mark=mark)
+
+
+def _tradeoff(words: Explanation) -> Markup:
+    """What the best attack can do, beside blind guessing."""
+    rate = Axis("wrongly accused", 0.0, 1.0)
+    hits = Axis("rightly accused", 0.0, 1.0)
+    best = [(alpha, 1 - missed) for alpha, missed in words.tradeoff]
+    title = "The best attack's right accusations for each rate of wrong ones; the broken line is blind guessing"
+    return chart(rate, hits, [Line([(0.0, 0.0), (1.0, 1.0)], "blind"), Line(best)], title=title, size=_SIZE)
+
+
+def _groups(columns: tuple[Column, ...]) -> list[ColumnGroup]:
+    """Runs of columns with the same kind, bounds, transform and noise."""
+
+    def alike(column: Column) -> tuple[object, ...]:
+        noise = None if column.cell_noise is None else (column.cell_noise.family, column.cell_noise.variance)
+        return (column.kind, column.lower, column.upper, column.transform, noise)
+
+    runs = [list(run) for _, run in groupby(columns, key=alike)]
+    return [ColumnGroup(tuple(column.name for column in run), run[0]) for run in runs]

@@ -126,18 +126,16 @@ class Ledger:
         follows."""
         with self._transaction(write=True) as (connection, events):
             budget, entries = _fold(events)
-            if not unit.covers(budget.unit):
-                raise PrivacyRefusal(
-                    f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
-                    f"{unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
-                )
-            check_fits(
-                budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu
-            )
+            _check_room(budget, entries, charge, unit)
             identifier = len(entries) + 1
             event = Event("charge", identifier, _now(), charge.label, charge.mu, charge.total_variation)
             append(connection, event, previous=events[-1])
         return identifier
+
+    def check(self, charge: Charge, unit: Unit = RECORD) -> None:
+        """Refuse what `charge` would refuse, and write nothing."""
+        with self._transaction(write=False) as (_, events):
+            _check_room(*_fold(events), charge, unit)
 
     def begin_drawing(self, identifier: int) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""
@@ -210,6 +208,15 @@ class Ledger:
             raise InputError(
                 f"{self.path} is not a ledger, or it is damaged ({error}). Restore it from a copy."
             ) from None
+
+
+def _check_room(budget: Budget, entries: list[Entry], charge: Charge, unit: Unit) -> None:
+    if not unit.covers(budget.unit):
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
+            f"{unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
+        )
+    check_fits(budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu)
 
 
 def _fold(events: list[Event]) -> tuple[Budget, list[Entry]]:

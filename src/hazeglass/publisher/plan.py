@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import numpy as np
-
 from hazeglass.bundle.manifest import TRANSFORMS, Column, Form
 from hazeglass.errors import BoundsMissingError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
+_NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
 
 
 @dataclass(frozen=True)
@@ -191,6 +190,8 @@ def _column(entry: Mapping[str, Any]) -> Column:
     lower, upper = float(entry["lower"]), float(entry["upper"])
     if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
         raise PlanError(f"column {name!r}: lower must be below upper and both finite, got {lower:g} and {upper:g}.")
+    if max(abs(lower), abs(upper)) > _FARTHEST:
+        raise PlanError(f"column {name!r}: bounds must lie within {_FARTHEST:g} of 0, got {lower:g} and {upper:g}.")
     transform = entry.get("transform")
     lowest = -math.inf if transform is None else TRANSFORMS[transform].lowest
     if lower < lowest:
@@ -205,7 +206,7 @@ def _column(entry: Mapping[str, Any]) -> Column:
     if noise == "discrete" and (kind != "integer" or transform is not None):
         raise PlanError(f'column {name!r}: noise = "discrete" needs kind = "integer" and no transform.')
     column = Column(name=name, kind=kind, lower=lower, upper=upper, transform=transform, noise=noise)
-    if not np.isfinite(column.half_width) or column.half_width <= 0:
+    if not _NARROWEST < column.half_width < math.inf:
         raise PlanError(f"column {name!r}: the bounds {lower:g} and {upper:g} leave no usable range. Choose others.")
     return column
 

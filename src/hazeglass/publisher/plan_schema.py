@@ -85,6 +85,10 @@ def check_structure(document: Mapping[str, Any]) -> None:
     )
     if errors:
         raise PlanError(_sentence(errors[0], document))
+    names = [document["release"]["title"], document["release"].get("id_column", "")]
+    for text in [*names, *(column["name"] for column in document["columns"])]:
+        if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
+            raise PlanError(f"titles and names must be Unicode text, got {text[:60]!a}. Write it anew.")
 
 
 def _sentence(error: Any, document: Mapping[str, Any]) -> str:
@@ -96,9 +100,10 @@ def _sentence(error: Any, document: Mapping[str, Any]) -> str:
         case "additionalProperties":
             known = sorted(error.schema["properties"])
             unknown = next(key for key in error.instance if key not in known)
-            return f"{where} does not know {unknown!r}. Known are: {', '.join(known)}."
+            return f"{where} does not know {_short(unknown)}. Known are: {', '.join(known)}."
         case "enum":
-            return f"{where} must be one of {', '.join(map(repr, error.validator_value))}, got {error.instance!r}."
+            allowed = ", ".join(map(repr, error.validator_value))
+            return f"{where} must be one of {allowed}, got {_short(error.instance)}."
         case "anyOf":
             return f'{where} must be a number above 0, or "private", got {_short(error.instance)}.'
         case "type":
@@ -116,7 +121,7 @@ def _where(path: list[Any], document: Mapping[str, Any]) -> str:
     if path[0] == "columns" and len(path) > 1:
         entry = document["columns"][path[1]]
         name = entry.get("name", f"number {path[1] + 1}") if isinstance(entry, dict) else f"number {path[1] + 1}"
-        return f"column {name!r}" + (f": {path[2]}" if len(path) > 2 else "")
+        return f"column {_short(name)}" + (f": {path[2]}" if len(path) > 2 else "")
     return ".".join(map(str, path))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -53,8 +55,21 @@ def write_scaffold(data: Any, out: str | Path) -> tuple[int, list[str]]:
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
     text = _HEAD.format(title=_toml_string(title))
     text += "".join(_COLUMN.format(name=_toml_string(name), kind=kind) for name, kind in columns.items())
-    out.write_text(text, encoding="utf-8")
+    _write_whole(out, text)
     return len(columns), [name for name in kinds if name not in columns]
+
+
+def _write_whole(out: Path, text: str) -> None:
+    """The file appears with all of its text, or not at all, and never in the place of another."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".plan-", dir=out.resolve().parent) as folder:
+            draft = Path(folder) / "plan.toml"
+            draft.write_text(text, encoding="utf-8")
+            os.link(draft, out)
+    except FileExistsError:
+        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.") from None
+    except OSError as error:
+        raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
 
 
 def _toml_string(text: str) -> str:

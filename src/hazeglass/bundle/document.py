@@ -1,0 +1,124 @@
+"""release.json as a document: strict JSON of bounded size, depth and numbers, then the schema."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+
+from hazeglass.bundle.integrity import LARGEST_JSON
+from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION
+from hazeglass.errors import BundleError
+
+__all__ = ["parse_manifest", "release_schema"]
+
+_DEEPEST = 32
+_LONGEST_INTEGER = 19
+_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+
+
+def parse_manifest(raw: bytes) -> dict[str, Any]:
+    """The document, or a BundleError that says what is wrong with it."""
+    if len(raw) > LARGEST_JSON:
+        raise BundleError(f"release.json is larger than {LARGEST_JSON >> 20} MiB; it was not read.")
+    _check_depth(raw)
+    try:
+        document = json.loads(
+            raw.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            parse_int=_short_integer,
+            object_pairs_hook=_unique_keys,
+        )
+    except BundleError:
+        raise
+    except (ValueError, RecursionError):
+        raise BundleError("release.json is not valid JSON in UTF-8. Ask the publisher for a new copy.") from None
+    _check_text(document)
+    _check_format(document)
+    _check_schema(document)
+    return dict(document)
+
+
+@functools.cache
+def release_schema() -> dict[str, Any]:
+    """The JSON Schema of release.json, as shipped."""
+    text = files("hazeglass.bundle").joinpath("release.schema.json").read_text(encoding="utf-8")
+    return dict(json.loads(text))
+
+
+def _check_depth(raw: bytes) -> None:
+    """Count brackets outside strings before any parser recurses into them."""
+    brackets = np.frombuffer(_STRING.sub(b"", raw).translate(None, _NOT_BRACKETS), dtype=np.uint8)
+    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+    if steps.size and int(np.cumsum(steps).max()) > _DEEPEST:
+        raise BundleError(f"release.json is nested more than {_DEEPEST} deep, which no release is; it was not read.")
+
+
+def _no_constant(name: str) -> float:
+    raise BundleError(f"release.json holds {name}, which is not a number. Ask the publisher for a new copy.")
+
+
+def _finite(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise BundleError(f"release.json holds {text[:40]}, a number too large to be one. Ask for a new copy.")
+    return value
+
+
+def _short_integer(text: str) -> int:
+    if len(text.lstrip("-")) > _LONGEST_INTEGER:
+        raise BundleError(f"release.json holds an integer of {len(text)} digits; no release does. Ask for a new copy.")
+    return int(text)
+
+
+def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Two values for one key would let two readers see two releases."""
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        raise BundleError("release.json gives one key two values. Do not rely on it.")
+    return document
+
+
+def _check_text(document: Any) -> None:
+    """JSON can spell half a character, which no file and no screen can hold."""
+    try:
+        json.dumps(document, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        raise BundleError("release.json holds text that is not Unicode. Ask the publisher for a new copy.") from None
+
+
+def _check_format(document: Any) -> None:
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise BundleError(f"release.json must describe a {FORMAT}; it does not.")
+    version = document.get("format_version")
+    major, ours = str(version).split(".")[0], FORMAT_VERSION.split(".")[0]
+    if major == ours:
+        return
+    if major.isascii() and major.isdigit() and int(major) > int(ours):
+        raise BundleError(
+            f"the release has format version {str(version)[:20]!r} and this hazeglass reads {FORMAT_VERSION}. "
+            "Install a newer hazeglass."
+        )
+    raise BundleError(f"release.json has no format version this hazeglass knows; it reads {FORMAT_VERSION}.")
+
+
+@functools.cache
+def _validator() -> Any:
+    import jsonschema
+
+    return jsonschema.Draft202012Validator(release_schema())
+
+
+def _check_schema(document: dict[str, Any]) -> None:
+    error = next(iter(_validator().iter_errors(document)), None)
+    if error is not None:
+        where = ".".join(map(str, error.absolute_path)) or "release.json"
+        reason = "".join(c if c.isprintable() else "\ufffd" for c in error.message[:200])
+        raise BundleError(f"release.json is not a valid manifest: {where[:100]}: {reason}.")

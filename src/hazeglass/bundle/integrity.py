@@ -1,0 +1,96 @@
+"""Files and hashes: a bundle holds exactly the plain files that SHA256SUMS lists, with exactly those bytes."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from hazeglass.bundle.writer import sha256_of
+from hazeglass.errors import BundleError
+
+__all__ = ["CHECKSUMS", "LARGEST_JSON", "MOST_FILES", "check_files", "check_name", "parse_checksums", "read_checksums"]
+
+CHECKSUMS = "SHA256SUMS"
+LARGEST_JSON = 64 << 20
+MOST_FILES = 100_000
+_SUM_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
+
+
+def read_checksums(folder: Path) -> dict[str, str]:
+    """SHA256SUMS as a mapping from name to hash."""
+    path = folder / CHECKSUMS
+    if not _is_plain(path) or not _is_plain(folder / "release.json"):
+        raise BundleError(f"{str(folder)!r} is not a release: it must hold release.json and SHA256SUMS.")
+    if path.stat().st_size > LARGEST_JSON:
+        raise BundleError("SHA256SUMS is too large to be one. Ask the publisher for a new copy.")
+    return parse_checksums(path.read_bytes())
+
+
+def parse_checksums(raw: bytes) -> dict[str, str]:
+    """Every line is a hash, two spaces and a name inside the folder, each name once."""
+    sums: dict[str, str] = {}
+    *lines, rest = raw.decode("utf-8", errors="replace").split("\n")
+    for line in [*lines, rest] if rest else lines:
+        match = _SUM_LINE.fullmatch(line)
+        if match is None or match.group(2) in sums:
+            raise BundleError(
+                "SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once."
+            )
+        check_name(match.group(2))
+        sums[match.group(2)] = match.group(1)
+    if len(sums) > MOST_FILES:
+        raise BundleError(f"a release holds at most {MOST_FILES:,} files; SHA256SUMS lists {len(sums):,}.")
+    return sums
+
+
+def check_name(name: str) -> None:
+    """Refuse absolute names, names that climb, and names that other systems read differently."""
+    parts = name.split("/")
+    odd = name.startswith("/") or "\\" in name or ":" in parts[0] or any(ord(c) < 32 for c in name)
+    if odd or any(part in ("", ".", "..") for part in parts):
+        raise BundleError(f"the release names a file outside its own folder ({name[:100]!r}); it was not opened.")
+
+
+def check_files(folder: Path, sums: dict[str, str]) -> None:
+    """No link, nothing extra, nothing missing, nothing changed."""
+    for name, kind in _entries(folder):
+        if stat.S_ISLNK(kind):
+            raise BundleError(f"{name} is a link; a release holds plain files only.")
+        if stat.S_ISDIR(kind):
+            continue
+        if not stat.S_ISREG(kind):
+            raise BundleError(f"{name} is neither a file nor a folder; a release holds plain files only.")
+        if name != CHECKSUMS and name not in sums:
+            raise BundleError(f"{name} is not part of the release: SHA256SUMS does not list it. Remove it.")
+    for name, expected in sums.items():
+        path = folder / name
+        if not _is_plain(path):
+            raise BundleError(f"{name} is missing from the release. Ask the publisher for a complete copy.")
+        if sha256_of(path) != expected:
+            raise BundleError(f"{name} was changed after publication: its hash does not match. Ask for a new copy.")
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, int]]:
+    """Every entry below a folder as a name and a kind; links are named, never followed."""
+    waiting, seen = [("", str(folder))], 0
+    while waiting:
+        prefix, place = waiting.pop()
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                seen += 1
+                if seen > 2 * MOST_FILES:
+                    raise BundleError(f"a release holds at most {MOST_FILES:,} files; this folder holds more.")
+                kind = entry.stat(follow_symlinks=False).st_mode
+                yield prefix + entry.name, kind
+                if stat.S_ISDIR(kind):
+                    waiting.append((f"{prefix}{entry.name}/", entry.path))
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):  # not there, or a name no file can have
+        return False

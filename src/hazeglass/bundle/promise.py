@@ -1,0 +1,145 @@
+"""What a manifest claims must hang together: the promise is derived again from the noise the release states.
+
+A forger who recomputes every hash can still not state a mu that the stated noise does not give.
+"""
+
+from __future__ import annotations
+
+import math
+
+from hazeglass.bundle.features import DEGREES
+from hazeglass.bundle.integrity import check_name
+from hazeglass.bundle.manifest import Column, Manifest, Stage
+from hazeglass.errors import BundleError, InputError
+from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.guarantee.sensitivity import Unit, moments_distance, table_distance
+
+__all__ = ["check_manifest"]
+
+_TOLERANCE = 1e-6
+
+
+def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
+    """Files, names, numbers and the promise agree with each other."""
+    _check_listing(manifest, sums)
+    _check_shape(manifest)
+    try:
+        _check_quotes(manifest)
+        stated = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
+    except (ArithmeticError, ValueError) as error:
+        if isinstance(error, BundleError):
+            raise
+        detail = f": {error}" if isinstance(error, InputError) else "."
+        raise BundleError(f"release.json states noise or a promise that no release can have{detail}") from None
+    if not stated <= manifest.mu * (1 + _TOLERANCE):
+        raise BundleError(
+            f"release.json states mu = {manifest.mu:g}, but the noise it describes only gives mu = {stated:.6g} for "
+            f"{manifest.unit.in_words}. Do not rely on it."
+        )
+
+
+def _check_listing(manifest: Manifest, sums: dict[str, str]) -> None:
+    listed = [part.path for part in manifest.files]
+    for part in manifest.files:
+        check_name(part.path)
+        if sums.get(part.path) != part.sha256:
+            raise BundleError(f"release.json and SHA256SUMS disagree about {part.path[:200]}. Ask for a new copy.")
+    if len(set(listed)) != len(listed):
+        raise BundleError("release.json lists a file twice. Ask for a new copy.")
+    unlisted = [name for name in sums if name.endswith(".parquet") and name not in set(listed)]
+    if unlisted:
+        raise BundleError(f"{unlisted[0][:200]} is not listed in release.json. Ask for a new copy.")
+
+
+def _check_shape(manifest: Manifest) -> None:
+    """Columns, stages and noise are there where the form needs them, and only there."""
+    p = len(manifest.columns)
+    if len(set(manifest.names)) != p:
+        raise BundleError("release.json names a column twice. Ask for a new copy.")
+    if manifest.n < 2:
+        raise BundleError(f"a release has at least 2 rows; release.json says {manifest.n}. Ask for a new copy.")
+    if any(column.lower >= column.upper for column in manifest.columns):
+        raise BundleError("release.json has a column whose lower bound is not below its upper. Ask for a new copy.")
+    table = manifest.form == "table"
+    if any((column.cell_noise is not None) != table for column in manifest.columns):
+        raise BundleError(
+            "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
+        )
+    if bool(manifest.stages) == table or (table and manifest.radius_search is not None):
+        raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
+    if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
+        raise BundleError("release.json has a stage that does not describe every column. Ask for a new copy.")
+    if (manifest.unit.readings > 1) > (manifest.unit.name == "readings") or (manifest.unit.max_rows > 1) > (
+        manifest.unit.name == "person"
+    ):
+        raise BundleError(f"release.json protects {manifest.unit.name!r} and counts another unit. Do not rely on it.")
+
+
+def _check_quotes(manifest: Manifest) -> None:
+    """Epsilon, its curve and the odds follow from mu."""
+    guarantee = manifest.guarantee
+    for epsilon, delta in ((manifest.epsilon, manifest.delta), *manifest.epsilon_delta_curve):
+        true = guarantee.epsilon(delta)
+        if not abs(true - epsilon) <= _TOLERANCE * max(1.0, true):
+            raise BundleError(
+                f"release.json states epsilon = {epsilon:g}, but mu = {manifest.mu:g} means {true:.6g} at "
+                f"delta = {delta:g}. Do not rely on it."
+            )
+    for rate, hits in manifest.attack_odds:
+        true = guarantee.true_positive_rate(rate)
+        if not abs(true - hits) <= _TOLERANCE:
+            raise BundleError(
+                f"release.json states attack odds of {hits:g} where mu = {manifest.mu:g} means {true:.6g}. "
+                "Do not rely on it."
+            )
+
+
+def _table_mu(manifest: Manifest) -> float:
+    """The mu that the noise of a table's cells gives for the stated unit."""
+    p = len(manifest.columns)
+    distance = table_distance(manifest.unit, columns=p, rows=manifest.n, radius=manifest.clip_radius)
+    return max(_cell_mu(column, clipped=manifest.clip_radius is not None) for column in manifest.columns) * distance / 2
+
+
+def _cell_mu(column: Column, *, clipped: bool) -> float:
+    """What a change across a column's whole range costs: lattice steps over the scale of the noise.
+
+    Exact for the rounded Gaussian; a lower bound for the discrete one, whose exact value may take a second a column.
+    """
+    spec = column.cell_noise
+    assert spec is not None
+    noise = lattice_noise(spec.family, spec.scale)
+    if not abs(spec.variance / spec.step**2 - noise.variance) <= _TOLERANCE * noise.variance:
+        raise BundleError(f"column {column.name[:100]!r}: the variance does not fit its noise. Do not rely on it.")
+    if not (math.isfinite(column.half_width) and column.half_width > 0):
+        raise BundleError(f"column {column.name[:100]!r}: the bounds leave no usable range. Ask for a new copy.")
+    steps = 2 * column.half_width / spec.step
+    if column.kind == "integer" and column.transform is None and not clipped:
+        steps = math.ceil(steps * (1 - 1e-12))
+    return steps / spec.scale
+
+
+def _moments_mu(manifest: Manifest) -> float:
+    """The mu that the noise of all stages, and of the search for a radius, gives together."""
+    spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
+    search = manifest.radius_search
+    if search is not None:
+        spent.append(manifest.unit.max_rows * math.sqrt(len(search.answers)) / search.noise_scale)
+    return math.hypot(*spent)
+
+
+def _stage_mu(stage: Stage, unit: Unit) -> float:
+    p = len(stage.centre)
+    rows_in_ball = unit.name in ("record", "person")
+    plain = not any(stage.centre) and all(scale == 1 for scale in stage.scale) and stage.features == "linear"
+    if not rows_in_ball and not plain:
+        raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
+    if rows_in_ball and not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
+        raise BundleError("release.json has a stage with neither clipped rows nor the box's radius. Do not rely on it.")
+    columns = p * DEGREES[stage.features]
+    mu = moments_distance(unit, columns=columns, radius=stage.radius, mean_weight=stage.mean_weight) / stage.tau
+    if not abs(mu - stage.mu) <= _TOLERANCE * stage.mu:
+        raise BundleError(
+            f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
+        )
+    return mu

@@ -1,0 +1,128 @@
+"""Small line charts as inline SVG, for pages that must not need a script."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup, escape
+
+__all__ = ["Axis", "Line", "chart"]
+
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 40
+
+
+@dataclass(frozen=True)
+class Axis:
+    """An axis: its label, its range, and whether equal ratios are equal distances."""
+
+    label: str
+    low: float
+    high: float
+    log: bool = False
+    flip: bool = False
+
+    def place(self, value: float) -> float:
+        """Where a value lies, from 0 to 1."""
+        scale: Callable[[float], float] = math.log10 if self.log else float
+        low, high = scale(self.low), scale(self.high)
+        share = (scale(value) - low) / ((high - low) or 1.0)
+        return 1 - share if self.flip else share
+
+    def ticks(self) -> list[tuple[float, str]]:
+        """A few round values with their labels."""
+        if self.log:
+            first, last = math.ceil(math.log10(self.low) - 1e-9), math.floor(math.log10(self.high) + 1e-9)
+            every = max(1, math.ceil((last - first + 1) / 5))
+            powers = [10.0**k for k in range(first, last + 1, every)]
+            if len(powers) >= 2:
+                return [(value, f"{value:g}") for value in powers]
+            ratio = self.high / self.low
+            return [(v, f"{v:.2g}") for v in (self.low, self.low * math.sqrt(ratio), self.high)]
+        step = _round_step((self.high - self.low) / 4)
+        first = math.ceil(self.low / step - 1e-9)
+        count = math.floor(self.high / step + 1e-9) - first + 1
+        return [((first + k) * step, f"{(first + k) * step:,.10g}") for k in range(count)]
+
+
+@dataclass(frozen=True)
+class Line:
+    """Points joined up; `style` is a class of the page's style sheet."""
+
+    points: Sequence[tuple[float, float]]
+    style: str = "curve"
+    dots: bool = False
+
+
+def chart(
+    x: Axis,
+    y: Axis,
+    lines: Sequence[Line],
+    *,
+    title: str,
+    size: tuple[int, int] = (380, 250),
+    mark: float | None = None,
+) -> Markup:
+    """The chart; `mark` draws a vertical line at an x value."""
+    width, height = size
+    room = (width - _LEFT - _RIGHT, height - _TOP - _BOTTOM)
+
+    def across(value: float) -> float:
+        return round(_LEFT + room[0] * x.place(value), 1)
+
+    def down(value: float) -> float:
+        return round(_TOP + room[1] * (1 - y.place(value)), 1)
+
+    parts = [Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(width, height, title)]
+    for value, label in x.ticks():
+        parts.append(
+            Markup('<line class="grid" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
+                across(value), _TOP, height - _BOTTOM
+            )
+        )
+        parts.append(
+            Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(
+                across(value), height - _BOTTOM + 15, label
+            )
+        )
+    for value, label in y.ticks():
+        parts.append(
+            Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(
+                _LEFT, width - _RIGHT, down(value)
+            )
+        )
+        parts.append(
+            Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 5, down(value) + 4, label)
+        )
+    if mark is not None:
+        parts.append(
+            Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
+                across(mark), _TOP, height - _BOTTOM
+            )
+        )
+    for line in lines:
+        spots = [(across(a), down(b)) for a, b in line.points]
+        path = " ".join(f"{a},{b}" for a, b in spots)
+        parts.append(Markup('<polyline class="{}" points="{}"/>').format(line.style, path))
+        if line.dots:
+            parts.extend(Markup('<circle class="dot" cx="{}" cy="{}" r="2.5"/>').format(a, b) for a, b in spots)
+    parts.append(
+        Markup('<text class="axis" x="{}" y="{}" text-anchor="middle">{}</text>').format(
+            _LEFT + room[0] / 2, height - 6, x.label
+        )
+    )
+    parts.append(
+        Markup(
+            '<text class="axis" transform="translate(11 {}) rotate(-90)" text-anchor="middle">{}</text></svg>'
+        ).format(_TOP + room[1] / 2, escape(y.label))
+    )
+    return Markup("").join(parts)
+
+
+def _round_step(rough: float) -> float:
+    """The next of 1, 2, 5 times a power of ten."""
+    if not rough > 0:
+        return 1.0
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(k * power for k in (1, 2, 5, 10) if k * power >= rough * (1 - 1e-9))

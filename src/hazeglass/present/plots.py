@@ -1,0 +1,230 @@
+"""Pictures for papers: matplotlib figures that read in grey and save as SVG, PDF or PNG.
+
+Each function draws into `ax`, or into a figure of its own, and returns the Axes; `save` writes the figure to a file.
+Sign is shown by line style and hatching as well as by colour, so that nothing is lost in print.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.errors import InputError, MissingExtraError
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.present.communities import communities, community_order
+from hazeglass.present.layout import node_positions
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+__all__ = [
+    "plot_adjacency",
+    "plot_graph",
+    "plot_path",
+    "plot_privacy_utility",
+    "plot_roc",
+    "plot_tradeoff",
+]
+
+FloatArray = npt.NDArray[np.float64]
+Save = str | Path | None
+_POSITIVE, _NEGATIVE, _MARK = "#14507a", "#d9822b", "#6b6b6b"  # luminance 0.27, 0.60 and 0.42: apart in grey
+_STYLES = ("-", "--", "-.", ":")
+_MARKERS = ("o", "s", "^", "D", "v", "P")
+_FORMATS = (".svg", ".pdf", ".png")
+
+
+def plot_graph(names: Sequence[str], partial: FloatArray, *, ax: Axes | None = None, save: Save = None) -> Axes:
+    """Nodes and edges: `partial` holds the partial correlation of each edge and 0 elsewhere."""
+    partial = _square(partial, len(names))
+    ax = _axes(ax, (5.0, 4.0))
+    spots = node_positions(partial != 0)
+    strongest = float(np.abs(partial).max()) or 1.0
+    for i, j in zip(*np.nonzero(np.triu(partial, 1)), strict=True):
+        positive = partial[i, j] > 0
+        ax.plot(
+            *spots[[i, j]].T,
+            color=_POSITIVE if positive else _NEGATIVE,
+            linestyle="-" if positive else (0, (4, 2)),
+            linewidth=0.6 + 3.0 * abs(partial[i, j]) / strongest,
+            zorder=1,
+        )
+    size = 60 if len(names) <= 30 else 18
+    ax.scatter(spots[:, 0], spots[:, 1], s=size, facecolor="white", edgecolor="black", linewidth=0.8, zorder=2)
+    if len(names) <= 60:
+        for name, spot in zip(names, spots, strict=True):
+            ax.annotate(
+                _plain(name), spot, xytext=(0, 6), textcoords="offset points", ha="center", fontsize=7, zorder=3
+            )
+    ax.margins(0.08)
+    ax.set_axis_off()
+    return _saved(ax, save)
+
+
+def plot_adjacency(names: Sequence[str], partial: FloatArray, *, ax: Axes | None = None, save: Save = None) -> Axes:
+    """The matrix of partial correlations, ordered by community; negative cells carry a dot."""
+    partial = _square(partial, len(names))
+    ax = _axes(ax, (4.4, 4.0))
+    strength = np.abs(partial)
+    order = community_order(communities(strength), strength)
+    shown = partial[np.ix_(order, order)]
+    image = ax.imshow(np.abs(shown), cmap="Greys", vmin=0, vmax=float(strength.max()) or 1.0, interpolation="nearest")
+    rows, columns = np.nonzero(shown < 0)
+    ax.scatter(
+        columns, rows, marker="o", s=max(1.0, 400 / len(names)), color=_NEGATIVE, edgecolor="white", linewidth=0.3
+    )
+    if len(names) <= 40:
+        labels = [_plain(names[k]) for k in order]
+        ax.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)
+        ax.set_yticks(range(len(names)), labels, fontsize=7)
+    ax.figure.colorbar(image, ax=ax, label="|partial correlation| (dot: negative)", shrink=0.8)
+    return _saved(ax, save)
+
+
+def plot_path(
+    path: Sequence[Mapping[str, Any]],
+    alpha: float | None = None,
+    *,
+    ax: Axes | None = None,
+    save: Save = None,
+) -> Axes:
+    """Edges and criterion along the penalties of `fit["path"]`; `alpha` marks the one that was used."""
+    steps = [step for step in path if step["alpha"] > 0]
+    if not steps:
+        raise InputError("a path needs at least one penalty; this fit tried none, because its penalty was given.")
+    ax = _axes(ax, (4.5, 3.2))
+    ax.plot(
+        [s["alpha"] for s in steps], [s["edges"] for s in steps], "-o", color=_POSITIVE, markersize=3, label="edges"
+    )
+    ax.set(xscale="log", xlabel="penalty", ylabel="edges")
+    ax.invert_xaxis()
+    scored = [step for step in steps if step.get("score") is not None]
+    if scored:
+        twin = ax.twinx()
+        twin.plot([s["alpha"] for s in scored], [s["score"] for s in scored], "--s", color=_NEGATIVE, markersize=3)
+        twin.set_ylabel("criterion (dashed)")
+    if alpha is not None:
+        ax.axvline(alpha, color=_MARK, linestyle=":", linewidth=1)
+    return _saved(ax, save)
+
+
+def plot_roc(
+    truth: Iterable[bool],
+    scores: Mapping[str, Iterable[float]],
+    *,
+    ax: Axes | None = None,
+    save: Save = None,
+) -> Axes:
+    """One ROC curve per entry of `scores`, with its area in the legend; `truth` says which pairs are edges."""
+    from sklearn.metrics import auc, roc_curve
+
+    labels = np.asarray(list(truth), dtype=bool)
+    if labels.all() or not labels.any():
+        raise InputError("an ROC curve needs both edges and non-edges in the truth.")
+    ax = _axes(ax, (3.6, 3.4))
+    ax.plot([0, 1], [0, 1], color=_MARK, linewidth=0.8, linestyle=":")
+    for k, (label, values) in enumerate(scores.items()):
+        score = np.asarray(list(values), dtype=float)
+        if score.shape != labels.shape:
+            raise InputError(f"{label!r} must score each of the {labels.size} pairs, got {score.size} scores.")
+        wrong, right, _ = roc_curve(labels, score)
+        ax.plot(
+            wrong,
+            right,
+            _STYLES[k % 4],
+            color=_shade(k, len(scores)),
+            label=f"{_plain(label)} ({auc(wrong, right):.2f})",
+        )
+    ax.set(xlabel="false-positive rate", ylabel="true-positive rate", aspect="equal")
+    ax.legend(loc="lower right", fontsize=7, frameon=False)
+    return _saved(ax, save)
+
+
+def plot_tradeoff(guarantees: Mapping[str, GaussianDP], *, ax: Axes | None = None, save: Save = None) -> Axes:
+    """The trade-off curve of each promise: the smallest false-negative rate at each false-positive rate."""
+    ax = _axes(ax, (3.6, 3.4))
+    rates = np.linspace(0, 1, 201)
+    ax.plot(rates, 1 - rates, color=_MARK, linewidth=0.8, linestyle=":", label="blind guessing")
+    for k, (label, guarantee) in enumerate(guarantees.items()):
+        missed = [guarantee.tradeoff(float(rate)) for rate in rates]
+        ax.plot(rates, missed, _STYLES[k % 4], color=_shade(k, len(guarantees)), label=_plain(label))
+    ax.set(xlabel="false-positive rate of an attack", ylabel="false-negative rate", aspect="equal")
+    ax.legend(loc="upper right", fontsize=7, frameon=False)
+    return _saved(ax, save)
+
+
+def plot_privacy_utility(
+    results: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    utility: str = "AUC",
+    ax: Axes | None = None,
+    save: Save = None,
+) -> Axes:
+    """Utility against epsilon, one line per method; several values at one epsilon become their mean and range."""
+    ax = _axes(ax, (4.5, 3.2))
+    for k, (label, points) in enumerate(results.items()):
+        if not points:
+            raise InputError(f"{label!r} has no (epsilon, utility) points to draw.")
+        budgets = sorted({epsilon for epsilon, _ in points})
+        values = [[value for epsilon, value in points if epsilon == budget] for budget in budgets]
+        shade = _shade(k, len(results))
+        ax.fill_between(
+            budgets, [min(v) for v in values], [max(v) for v in values], color=shade, alpha=0.15, linewidth=0
+        )
+        style = _STYLES[k % 4] + _MARKERS[k % 6]
+        ax.plot(budgets, [np.mean(v) for v in values], style, color=shade, markersize=4, label=_plain(label))
+    ticks = sorted({epsilon for points in results.values() for epsilon, _ in points})
+    ax.set(xscale="log", xlabel="epsilon", ylabel=utility)
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.legend(fontsize=7, frameon=False)
+    return _saved(ax, save)
+
+
+def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
+    """The caller's Axes, or those of a new figure that no window manager keeps."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError("pictures need matplotlib. Install it with: pip install 'hazeglass[plot]'") from None
+    if ax is not None:
+        return ax
+    figure = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure.add_subplot()
+
+
+def _saved(ax: Axes, save: Save) -> Axes:
+    if save is not None:
+        if Path(save).suffix.lower() not in _FORMATS:
+            raise InputError(f"a picture is saved as {', '.join(_FORMATS)}, got {str(save)!r}.")
+        whole = ax.get_figure(root=True)
+        assert whole is not None
+        whole.savefig(save, dpi=300)
+    return ax
+
+
+def _square(partial: FloatArray, p: int) -> FloatArray:
+    partial = np.array(partial, dtype=float)
+    if partial.shape != (p, p):
+        raise InputError(f"partial correlations must be {p}x{p} to match the names, got {partial.shape}.")
+    np.fill_diagonal(partial, 0.0)
+    return partial
+
+
+def _shade(k: int, count: int) -> tuple[float, float, float]:
+    """From dark blue to light orange: colours whose grey values differ too."""
+    share = k / max(1, count - 1)
+    dark, light = (np.array([int(c[i : i + 2], 16) / 255 for i in (1, 3, 5)]) for c in (_POSITIVE, _NEGATIVE))
+    red, green, blue = (1 - share) * dark + share * light
+    return float(red), float(green), float(blue)
+
+
+def _plain(name: str) -> str:
+    """Text, never a formula: a dollar sign would start one."""
+    return str(name).replace("$", r"\$")

@@ -1,0 +1,103 @@
+"""What the interactive report carries: every pair it may show, packed tightly, and where each node is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.present.communities import communities, community_order
+from hazeglass.present.layout import node_positions
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MOST_PAIRS", "Pairs", "page_data"]
+
+MOST_PAIRS = 20_000
+_RATES = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
+_UNIT = 10_000  # correlations travel as whole ten-thousandths
+
+FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The columns of edges.csv as arrays, with nodes as numbers."""
+
+    i: npt.NDArray[np.int64]
+    j: npt.NDArray[np.int64]
+    numbers: dict[str, FloatArray]
+    selected: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, names: Sequence[str], edges: pa.Table) -> Pairs:
+        """From the table of a graph."""
+        index = {name: k for k, name in enumerate(names)}
+        ends = [
+            np.array([index[name] for name in edges[key].to_pylist()], dtype=np.int64) for key in ("source", "target")
+        ]
+        kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value")
+        numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept}
+        return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
+
+    def matrix(self, p: int, values: FloatArray) -> FloatArray:
+        """A symmetric matrix with one value per pair."""
+        matrix = np.zeros((p, p))
+        matrix[self.i, self.j] = matrix[self.j, self.i] = values
+        return matrix
+
+    def likeliest(self, most: int) -> npt.NDArray[np.int64]:
+        """Pairs in the order of their q-value, the strongest first among equals; at most so many."""
+        strength = np.abs(self.numbers["partial_correlation"])
+        return np.lexsort((-strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
+
+
+def page_data(names: Sequence[str], pairs: Pairs, fdr: float) -> dict[str, Any]:
+    """Everything the page's script needs, ready for JSON."""
+    p = len(names)
+    strength = np.abs(pairs.numbers["partial_correlation"])
+    linked = pairs.matrix(p, np.where(pairs.selected, strength, 0.0))
+    groups = communities(linked)
+    spots = node_positions(linked > 0)
+    kept = pairs.likeliest(MOST_PAIRS)
+    left_out = np.delete(pairs.numbers["q_value"], kept)
+    complete = float(left_out.min()) if left_out.size else np.inf
+    rates = sorted({*(rate for rate in _RATES if rate < complete), fdr})
+    return {
+        "names": list(names),
+        "x": (1000 * spots[:, 0]).round().astype(int).tolist(),
+        "y": (1000 * (1 - spots[:, 1])).round().astype(int).tolist(),
+        "group": groups.tolist(),
+        "order": community_order(groups, linked).tolist(),
+        "pairs": len(pairs.i),
+        "fdr": fdr,
+        "rates": rates,
+        "unit": _UNIT,
+        "edges": {
+            "i": pairs.i[kept].tolist(),
+            "j": pairs.j[kept].tolist(),
+            **{
+                short: _packed(pairs.numbers[key][kept])
+                for short, key in (("r", "partial_correlation"), ("e", "std_error"), ("l", "ci_low"), ("h", "ci_high"))
+            },
+            "p": _short(pairs.numbers["p_value"][kept]),
+            "q": _short(pairs.numbers["q_value"][kept], rates),
+        },
+    }
+
+
+def _packed(values: FloatArray) -> list[int]:
+    return [int(value) for value in np.rint(np.nan_to_num(values) * _UNIT)]
+
+
+def _short(values: FloatArray, rates: Sequence[float] = ()) -> list[float]:
+    """Four significant digits; all of them where rounding would carry a value across one of the rates."""
+    rounded = np.array([float(f"{value:.3e}") for value in values])
+    crossed = np.zeros(len(values), dtype=bool)
+    for rate in rates:
+        crossed |= (values <= rate) != (rounded <= rate)
+    return [float(value) for value in np.where(crossed, values, rounded)]

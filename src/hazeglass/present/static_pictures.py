@@ -1,0 +1,69 @@
+"""The graph and its matrix as plain SVG, for a report without scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hazeglass.present.layout import node_positions
+
+__all__ = ["adjacency_picture", "graph_picture"]
+
+_WIDTH, _HEIGHT, _MARGIN = 560, 460, 46
+_LABELLED_CELLS = 60
+
+Edge = Mapping[str, Any]
+
+
+def graph_picture(names: Sequence[str], selected: Sequence[Edge]) -> dict[str, Any]:
+    index = {name: k for k, name in enumerate(names)}
+    adjacency = np.zeros((len(names), len(names)), dtype=bool)
+    for edge in selected:
+        i, j = index[edge["source"]], index[edge["target"]]
+        adjacency[i, j] = adjacency[j, i] = True
+    room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
+    spots = _MARGIN + node_positions(adjacency) * room
+    spots[:, 1] = _HEIGHT - spots[:, 1]
+    strongest = max((abs(e["partial_correlation"]) for e in selected), default=1.0)
+    lines = [
+        {
+            "start": spots[index[e["source"]]].round(1).tolist(),
+            "end": spots[index[e["target"]]].round(1).tolist(),
+            "width": round(0.8 + 4.2 * abs(e["partial_correlation"]) / strongest, 2),
+            "sign": "pos" if e["partial_correlation"] > 0 else "neg",
+            "edge": e,
+        }
+        for e in reversed(selected)
+    ]
+    nodes = [{"name": name, "spot": spot.round(1).tolist()} for name, spot in zip(names, spots, strict=True)]
+    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": 7 if len(names) <= 30 else 4}
+
+
+def adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
+    p = len(names)
+    index = {name: k for k, name in enumerate(names)}
+    side = max(4.0, min(28.0, 420 / p))
+    strongest = max((abs(e["partial_correlation"]) for e in edges), default=1.0) or 1.0
+    cells = [
+        {
+            "x": round(side * j, 2),
+            "y": round(side * i, 2),
+            "opacity": round(abs(e["partial_correlation"]) / strongest, 3),
+            "sign": "pos" if e["partial_correlation"] > 0 else "neg",
+            "edge": e,
+        }
+        for e in edges
+        for i, j in ((index[e["source"]], index[e["target"]]), (index[e["target"]], index[e["source"]]))
+        if abs(e["partial_correlation"]) / strongest >= 0.004
+    ]
+    longest = max(len(name) for name in names)
+    label = min(130.0, 7.0 * min(longest, 18) + 8) if p <= _LABELLED_CELLS else 4.0
+    return {
+        "side": side,
+        "size": round(side * p, 2),
+        "label": label,
+        "cells": cells,
+        "names": list(names) if p <= _LABELLED_CELLS else [],
+    }

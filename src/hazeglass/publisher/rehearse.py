@@ -1,0 +1,62 @@
+"""A release without the release: everything is checked and every row is read, nothing is drawn, charged or written."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hazeglass.bundle.writer import check_new
+from hazeglass.compute.engines import get_engine
+from hazeglass.compute.tables import open_table
+from hazeglass.guarantee.ledger import Charge
+from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.moments import design_stages
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.table import TableMechanism
+
+__all__ = ["Rehearsal", "rehearse"]
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a publication would do. Public: it says nothing about the rows but their number."""
+
+    plan: Plan
+    rows: int
+    mu_left: float | None
+
+
+def rehearse(
+    data: Any,
+    plan: Plan | str | Path,
+    out: str | Path,
+    *,
+    ledger: str | Path | None = None,
+    engine: str = "threads",
+    progress: Callable[[int], None] | None = None,
+) -> Rehearsal:
+    """Refuse what :func:`hazeglass.publish` would refuse with the same arguments.
+
+    The rows are read to the last cell, because text among numbers or a column without values shows only there.
+    """
+    if not isinstance(plan, Plan):
+        plan = Plan.load(plan)
+    get_engine(engine)
+    check_new(out)
+    rows = Rows(plan, open_table(data), progress)
+    if plan.form == "table":
+        TableMechanism.design(plan, rows.n)
+    else:
+        design_stages(plan, rows.n)
+    left = None
+    if ledger is not None:
+        book = Ledger.open(ledger)
+        book.check(Charge(plan.guarantee.mu, plan.title), plan.unit)
+        left = book.summary().mu_remaining
+    for batch in rows.blocks():
+        rows.unit_box(batch)
+    rows.check_no_empty_column()
+    return Rehearsal(plan, rows.n, left)

@@ -1,0 +1,52 @@
+"""Write the pages the browser tests open: reports of several sizes, one without its library, and statements.
+
+python tests/browser/make_pages.py FOLDER
+"""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import hazeglass as hg
+from hazeglass.present import report as report_module
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
+from graphs import HOSTILE, made_graph  # the same made-up graphs as the tests of the pages use
+
+
+def main(folder):
+    folder.mkdir(parents=True)
+    if report_module.drawing_library() is None:
+        sys.exit("the drawing library is not installed here: pip install 'gravis>=0.1,<0.2'")
+    for name, graph in {
+        "report-11": made_graph(11),
+        "report-50": made_graph(50),
+        "report-200": made_graph(200),
+        "report-600": made_graph(600),
+        "report-hostile": made_graph(11, hostile=True),
+    }.items():
+        (folder / f"{name}.html").write_text(report_module.report(*graph), encoding="utf-8")
+    report_module.drawing_library = lambda: None
+    (folder / "report-static.html").write_text(report_module.report(*made_graph(11)), encoding="utf-8")
+    for form in ("moments", "table", "synthetic"):
+        statement(folder, form)
+
+
+def statement(folder, form):
+    names = [*HOSTILE, *(f"bus {k}" for k in range(9))]
+    rows = np.random.default_rng(1).standard_normal((200, len(names)))
+    columns = [{"name": name, "kind": "continuous", "lower": -4.0, "upper": 4.0} for name in names]
+    document = {
+        "release": {"title": HOSTILE[0], "form": form},
+        "budget": {"epsilon": 1.0, "delta": 1e-6},
+        "columns": columns,
+    }
+    table = pa.table({name: rows[:, k] for k, name in enumerate(names)})
+    release = hg.publish(table, hg.Plan.from_dict(document), folder / f"release-{form}")
+    (folder / f"statement-{form}.html").write_bytes((release.path / "statement.html").read_bytes())
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,135 @@
+"""A manifest with recomputed hashes cannot claim more than its stated noise gives."""
+
+import hashlib
+import json
+
+import pytest
+
+import hazeglass as hg
+from hazeglass.errors import BundleError
+from hazeglass.guarantee.explain import explain
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.sensitivity import Unit
+
+FORMS = {
+    "moments": {},
+    "one stage": {"adaptive": False},
+    "curved": {"dependence": "curved"},
+    "private radius": {"clip_radius": "private"},
+    "entries": {"protects": "entry"},
+    "readings": {"protects": "readings", "readings": 4},
+    "synthetic": {"form": "synthetic"},
+    "table": {"form": "table"},
+    "clipped table": {"form": "table", "clip_radius": 1.0},
+    "table of entries": {"form": "table", "protects": "entry"},
+    "table of columns": {"form": "table", "protects": "column"},
+}
+
+
+def reseal(folder, change):
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    raw = json.dumps(document).encode()
+    (folder / "release.json").write_bytes(raw)
+    lines = (folder / "SHA256SUMS").read_text().splitlines()
+    kept = [line for line in lines if not line.endswith("  release.json")]
+    kept.append(f"{hashlib.sha256(raw).hexdigest()}  release.json")
+    (folder / "SHA256SUMS").write_text("\n".join(kept) + "\n")
+
+
+def claim(mu):
+    """Set mu and everything that follows from it, as a careful forger would."""
+
+    def change(document):
+        words = explain(GaussianDP(mu), Unit("record"), document["delta"])
+        document.update(mu=mu, epsilon=words.epsilon)
+        document["epsilon_delta_curve"] = [{"epsilon": e, "delta": d} for e, d in words.curve]
+        document["attack_odds"] = [
+            {"false_positive_rate": o.false_positive_rate, "true_positive_rate": o.true_positive_rate}
+            for o in words.odds
+        ]
+
+    return change
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_a_careful_claim_of_a_smaller_mu_is_refused_in_every_form(make_plan, table, tmp_path, name):
+    release = hg.publish(table, make_plan(**FORMS[name]), tmp_path / "r")
+    reseal(release.path, claim(release.manifest.mu))
+    assert hg.load(release.path).manifest == release.manifest
+    reseal(release.path, claim(0.99 * release.manifest.mu))
+    with pytest.raises(BundleError, match="the noise it describes only gives mu"):
+        hg.load(release.path)
+
+
+CHANGES = {
+    "a larger unit": (lambda d: d["unit"].update(name="person", max_rows=9), "whose noise gives"),
+    "a unit that counts another": (lambda d: d["unit"].update(max_rows=9), "counts another unit"),
+    "less noise in a stage": (lambda d: d["stages"][1].update(tau=d["stages"][1]["tau"] / 2), "whose noise gives"),
+    "a stage that costs less": (lambda d: d["stages"][1].update(mu=0.01), "whose noise gives"),
+    "rows that are not clipped": (lambda d: d["stages"][1].update(clipped=False), "neither clipped rows"),
+    "a stage too short": (lambda d: d["stages"][0]["centre"].pop(), "does not describe every column"),
+    "no stage": (lambda d: d.update(stages=[]), "must state the stages"),
+    "one row": (lambda d: d.update(n=1), "not a valid manifest"),
+    "a curve of another promise": (lambda d: d["epsilon_delta_curve"][2].update(epsilon=0.1), "Do not rely on it"),
+    "odds of another promise": (lambda d: d["attack_odds"][0].update(true_positive_rate=0.001), "attack odds"),
+    "bounds the wrong way round": (lambda d: d["columns"][0].update(lower=9.0), "not below its upper"),
+    "a part twice": (lambda d: d["files"].append(d["files"][0]), "lists a file twice"),
+    "a tiny mu": (lambda d: d.update(mu=1e-300), "Do not rely on it|no release can have"),
+    "an old version": (lambda d: d.update(format_version="0.9"), "no format version"),
+    "no version": (lambda d: d.pop("format_version"), "no format version"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_a_claim_that_does_not_hang_together_is_refused(make_plan, table, tmp_path, name):
+    change, message = CHANGES[name]
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    reseal(release.path, change)
+    with pytest.raises(BundleError, match=message):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('{"a": NaN}', "holds NaN"),
+        ('{"a": -Infinity}', "holds -Infinity"),
+        ('{"a": 1e999}', "too large to be one"),
+        ('{"a": 1' + "0" * 5000 + "}", "integer of 5001 digits"),
+        ('{"a": 1, "a": 2}', "one key two values"),
+        ("[" * 40 + "]" * 40, "nested more than 32 deep"),
+        ('{"a":' * 100_000, "nested more than 32 deep"),
+        ('{"a": "' + "[" * 100 + '"}', "must describe a hazeglass-release"),
+        ('{"a": "\\ud800', "not valid JSON"),
+        ("\ufeff{}", "not valid JSON"),
+    ],
+)
+def test_json_that_is_not_strict_gets_its_own_sentence(text, message):
+    from hazeglass.bundle.document import parse_manifest
+
+    with pytest.raises(BundleError, match=message):
+        parse_manifest(text.encode())
+
+
+def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_path):
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    part = release.path / "moments.parquet"
+    honest = pq.read_table(part)
+    for column, change, message in (
+        ("noise_sd", lambda c: pc.multiply(c, 0.5), "other noise"),
+        ("value", lambda c: pc.multiply(c, 1e300), "too large"),
+        ("value", lambda c: pc.divide(c, 0.0), "not a number"),
+    ):
+        index = honest.column_names.index(column)
+        pq.write_table(honest.set_column(index, column, change(honest[column])), part)
+        digest = hashlib.sha256(part.read_bytes()).hexdigest()
+        old = json.loads((release.path / "release.json").read_text())["files"][0]["sha256"]
+        sums = (release.path / "SHA256SUMS").read_text().replace(old, digest)
+        (release.path / "SHA256SUMS").write_text(sums)
+        reseal(release.path, lambda d, digest=digest: d["files"][0].update(sha256=digest))
+        with pytest.raises(BundleError, match=message):
+            hg.load(release.path).moments()

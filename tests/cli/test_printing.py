@@ -1,0 +1,175 @@
+"""Every command that reports speaks JSON, can be quiet, and says the same to a program and to a person."""
+
+import http.server
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+import hazeglass as hg
+
+from .test_cli import HEADER, ROWS, hazeglass, publish, replace
+
+
+@pytest.fixture
+def desk(tmp_path, plan_text):
+    (tmp_path / "data.csv").write_text(ROWS)
+    (tmp_path / "plan.toml").write_text(plan_text)
+    return tmp_path
+
+
+PUBLISH = ("publish", "data.csv", "--plan", "plan.toml", "--out")
+REPORTS = {
+    "plan new": (("plan", "new", "data.csv", "--out", "new.toml"), "columns"),
+    "plan check": (("plan", "check", "plan.toml"), "mu"),
+    "plan preview": (("plan", "preview", "plan.toml", "--rows", "500"), "forms"),
+    "publish": ((*PUBLISH, "second"), "mu"),
+    "publish --dry-run": ((*PUBLISH, "second", "--dry-run"), "rows"),
+    "verify": (("verify", "release"), "ok"),
+    "recover": (("recover", "release", "--out", "graph"), "edges"),
+    "ledger new": (("ledger", "new", "b.ledger", "--dataset", "d", "--mu", "1"), "mu_total"),
+    "ledger show": (("ledger", "show", "a.ledger"), "mu_remaining"),
+}
+
+
+@pytest.mark.parametrize("name", REPORTS)
+def test_json_quiet_and_prose(desk, name):
+    publish(desk)
+    hazeglass("ledger", "new", "a.ledger", "--dataset", "d", "--mu", "1", cwd=desk)
+    before = {path.name for path in desk.iterdir()}
+    command, key = REPORTS[name]
+    for option in ("--json", "--quiet", None):
+        done = hazeglass(*command, *([option] if option else []), cwd=desk)
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+        if option == "--json":
+            assert key in json.loads(done.stdout)
+        else:
+            assert (done.stdout == "") == (option == "--quiet")
+        for path in desk.iterdir():
+            if path.name not in before:
+                assert path.name in ("new.toml", "second", "graph", "b.ledger")
+                os.rename(path, path.with_name(f"was-{option}-{path.name}"))
+        before = {path.name for path in desk.iterdir()}
+
+
+def test_history_and_help_name_every_option(desk):
+    hazeglass("ledger", "new", "a.ledger", "--dataset", "d", "--mu", "1", cwd=desk)
+    assert publish(desk, "--ledger", "a.ledger").returncode == 0
+    (entry,) = json.loads(hazeglass("ledger", "history", "a.ledger", "--json", cwd=desk).stdout)
+    assert entry["state"] == "confirmed"
+    for command, _ in REPORTS.values():
+        group = command[:2] if command[0] in ("plan", "ledger") else command[:1]
+        text = hazeglass(*group, "--help", cwd=desk).stdout
+        assert "--json" in text
+        assert "--quiet" in text
+
+
+def test_a_dry_run_refuses_what_publishing_would_and_leaves_nothing(desk):
+    hazeglass("ledger", "new", "a.ledger", "--dataset", "d", "--mu", "0.3", cwd=desk)
+    rehearsal = (*PUBLISH, "release", "--ledger", "a.ledger", "--dry-run")
+    before = sorted(path.name for path in desk.iterdir())
+    done = hazeglass(*rehearsal, cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert "All is well: 200 rows and 3 columns" in done.stdout
+    assert "The ledger has room: mu = 0.3" in done.stdout
+    assert "Nothing was drawn, charged or written" in done.stdout
+    assert json.loads(hazeglass("ledger", "history", "a.ledger", "--json", cwd=desk).stdout) == []
+    assert sorted(path.name for path in desk.iterdir()) == before
+    publish(desk, "--ledger", "a.ledger")
+    for prepare, status, message in (
+        (lambda: None, 2, "already exists"),
+        (lambda: os.rename(desk / "release", desk / "r1"), 3, "budget"),
+        (lambda: replace(desk, "epsilon = 1.0", "epsilon = 0.01"), 0, ""),
+        (lambda: (desk / "data.csv").write_text(ROWS + "1,two,3\n"), 2, "'b' must hold numbers"),
+        (lambda: (desk / "data.csv").write_text(HEADER + "1,,2\n" * 9), 2, "'b' holds no value"),
+        (lambda: replace(desk, "lower = -4.0\n", ""), 3, "no lower bound"),
+    ):
+        prepare()
+        done = hazeglass(*rehearsal, cwd=desk)
+        assert done.returncode == status, (done.stdout, done.stderr)
+        assert message in done.stderr
+
+
+def test_a_release_can_be_verified_from_a_zip_and_from_an_address(desk, monkeypatch):
+    import shutil
+
+    monkeypatch.setenv("no_proxy", "*")
+    publish(desk)
+    shutil.make_archive(str(desk / "release"), "zip", desk / "release")
+    assert hazeglass("verify", "release.zip", cwd=desk).returncode == 0
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), lambda *a, **k: Quiet(*a, directory=desk, **k)) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        address = f"http://127.0.0.1:{server.server_port}/release"
+        done = hazeglass("recover", address, "--out", "graph", cwd=desk)
+        missing = hazeglass("verify", address + "-not", cwd=desk)
+        server.shutdown()
+        thread.join()
+    assert done.returncode == 0, done.stderr
+    assert (desk / "graph" / "report.html").exists()
+    assert missing.returncode == 2
+    assert "answers 404" in missing.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_the_shell_completes_commands(shell):
+    words = {"bash": {"COMP_WORDS": "hazeglass pub", "COMP_CWORD": "1"}}.get(
+        shell, {"_TYPER_COMPLETE_ARGS": "hazeglass pub", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}
+    )
+    environment = {**os.environ, **words, "_HAZEGLASS_COMPLETE": f"complete_{shell}"}
+    code = "import sys; sys.argv = ['hazeglass']; from hazeglass.cli import main; main()"
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=60)
+    assert "publish" in done.stdout, done.stderr
+    assert "recover" not in done.stdout
+
+
+def test_no_progress_line_reaches_a_pipe(desk):
+    command = [sys.executable, "-m", "hazeglass.cli", *PUBLISH, "release"]
+    done = subprocess.run(command, cwd=desk, capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) > 80
+
+
+def test_interrupting_recover_leaves_nothing_behind(desk):
+    publish(desk)
+    code = (
+        "import time, hazeglass.analyst.graph as g\n"
+        "original = g._graphml\n"
+        "g._graphml = lambda graph: (open('reached', 'w').close(), time.sleep(60), original(graph))\n"
+        "import sys; sys.argv = ['hazeglass', 'recover', 'release', '--out', 'graph']\n"
+        "from hazeglass.cli import main; main()\n"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], cwd=desk, stderr=subprocess.PIPE, text=True)
+    for _ in range(600):
+        if (desk / "reached").exists():
+            break
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130, errors
+    assert "nothing was written" in errors
+    assert sorted(path.name for path in desk.iterdir()) == ["data.csv", "plan.toml", "reached", "release"]
+
+
+def test_a_name_that_is_no_text_is_refused_before_anything_is_written(make_plan):
+    with pytest.raises(hg.errors.PlanError, match="Unicode text"):
+        make_plan(columns=("a", "\ud800", "c"))
+
+
+@pytest.mark.parametrize("budget", [(), ("--epsilon", "1"), ("--delta", "1e-6"), ("--mu", "1", "--epsilon", "1")])
+def test_a_ledger_without_a_clear_budget_names_the_options(desk, budget):
+    done = hazeglass("ledger", "new", "a.ledger", "--dataset", "d", *budget, cwd=desk)
+    assert done.returncode == 2
+    assert "--epsilon with --delta, or as --mu" in done.stderr

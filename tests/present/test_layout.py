@@ -1,0 +1,71 @@
+"""Layout and communities: what belongs together is found and drawn together."""
+
+from itertools import pairwise
+
+import networkx as nx
+import numpy as np
+import pytest
+
+from hazeglass.present.communities import communities, community_order
+from hazeglass.present.layout import node_positions
+
+
+def blocks(*sizes, bridge=True):
+    """Cliques of the given sizes, joined in a chain by single edges."""
+    p = sum(sizes)
+    weights = np.zeros((p, p))
+    starts = np.cumsum([0, *sizes])
+    for a, b in pairwise(starts):
+        weights[a:b, a:b] = 1
+    if bridge:
+        for b in starts[1:-1]:
+            weights[b - 1, b] = weights[b, b - 1] = 1
+    np.fill_diagonal(weights, 0)
+    return weights
+
+
+@pytest.mark.parametrize("sizes", [(5, 4, 3), (8, 8), (4, 4, 4, 4)])
+def test_cliques_joined_by_a_thread_are_found(sizes):
+    shuffled = np.random.default_rng(1).permutation(sum(sizes))
+    weights = blocks(*sizes)[np.ix_(shuffled, shuffled)]
+    groups = communities(weights)
+    truth = np.repeat(np.arange(len(sizes)), sizes)[shuffled]
+    assert len({(g, t) for g, t in zip(groups, truth, strict=True)}) == len(sizes)
+    assert (np.diff(groups[community_order(groups, weights)]) >= 0).all()
+
+
+def test_modularity_is_about_that_of_networkx():
+    for seed in range(5):
+        graph = nx.planted_partition_graph(4, 10, 0.6, 0.05, seed=seed)
+        groups = communities(nx.to_numpy_array(graph))
+        ours = [set(np.flatnonzero(groups == g).tolist()) for g in np.unique(groups)]
+        theirs = nx.community.greedy_modularity_communities(graph)
+        modularity = nx.community.modularity
+        assert modularity(graph, ours) > modularity(graph, theirs) - 0.03
+
+
+def test_lone_nodes_are_groups_of_their_own_at_the_end():
+    weights = np.zeros((5, 5))
+    weights[3, 4] = weights[4, 3] = 1
+    assert communities(weights).tolist() == [1, 2, 3, 0, 0]
+    assert communities(np.zeros((3, 3))).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 11, 60])
+def test_nodes_lie_in_the_square_and_apart(p):
+    rng = np.random.default_rng(p)
+    upper = np.triu(rng.random((p, p)) < 1.5 / p, 1)
+    spots = node_positions(upper | upper.T)
+    assert spots.shape == (p, 2)
+    assert (spots >= 0).all()
+    assert (spots <= 1).all()
+    gaps = np.linalg.norm(spots[:, None] - spots[None], axis=2) + np.eye(p)
+    assert gaps.min() > 1e-3
+
+
+def test_linked_nodes_are_nearer_than_others():
+    adjacency = blocks(6, 6, 6) > 0
+    spots = node_positions(adjacency)
+    gaps = np.linalg.norm(spots[:, None] - spots[None], axis=2)
+    off = ~np.eye(18, dtype=bool)
+    assert gaps[adjacency].mean() < 0.6 * gaps[off & ~adjacency].mean()

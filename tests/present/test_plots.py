@@ -1,0 +1,87 @@
+"""Pictures are drawn, saved in every format, tell signs apart in grey, and name what is missing."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import hazeglass as hg
+from hazeglass.errors import InputError, MissingExtraError
+from hazeglass.present import plots
+
+from .graphs import made_graph
+
+
+@pytest.fixture
+def graph():
+    names, edges, fit = made_graph(14)
+    return hg.Graph(names, np.eye(14), edges, fit)
+
+
+def draw_all(graph, **options):
+    rng = np.random.default_rng(0)
+    truth = rng.random(91) < 0.3
+    scores = {"moments": truth + rng.normal(size=91), "a $ table": rng.normal(size=91)}
+    promises = {"mu = 0.2": hg.GaussianDP(0.2), "mu = 1": hg.GaussianDP(1.0)}
+    utility = {"moments": [(0.5, 0.7), (1, 0.8), (1, 0.84)], "table": [(0.5, 0.5), (1, 0.52)]}
+    yield "graph", graph.plot(**options)
+    yield "adjacency", graph.plot_adjacency(**options)
+    yield "path", graph.plot_path(**options)
+    yield "roc", plots.plot_roc(truth, scores, **options)
+    yield "tradeoff", plots.plot_tradeoff(promises, **options)
+    yield "utility", plots.plot_privacy_utility(utility, **options)
+
+
+def test_every_picture_saves_in_every_format(graph, tmp_path):
+    starts = {".svg": b"<?xml", ".pdf": b"%PDF", ".png": b"\x89PNG"}
+    for suffix, start in starts.items():
+        for _, _ in draw_all(graph, save=tmp_path / f"picture{suffix}"):
+            assert (tmp_path / f"picture{suffix}").read_bytes().startswith(start)
+    with pytest.raises(InputError, match=r"saved as \.svg"):
+        graph.plot(save=tmp_path / "picture.doc")
+
+
+def test_a_picture_draws_into_the_axes_it_is_given(graph):
+    from matplotlib.figure import Figure
+
+    for _, made in draw_all(graph):
+        assert made.figure is not None
+    ax = Figure().add_subplot()
+    assert all(made is ax for _, made in draw_all(graph, ax=ax))
+
+
+def test_every_edge_is_drawn_once_and_signs_differ_without_colour(graph):
+    ax = graph.plot()
+    lines = {(line.get_linestyle(), line.get_color()) for line in ax.get_lines()}
+    assert len(ax.get_lines()) == graph.selected.num_rows
+    assert {style for style, _ in lines} == {"-", "--"}
+    grey = [0.299 * r + 0.587 * g + 0.114 * b for r, g, b in (plots._shade(0, 2), plots._shade(1, 2))]
+    assert abs(grey[0] - grey[1]) > 0.25
+
+
+def test_wrong_input_is_named(graph):
+    with pytest.raises(InputError, match="14x14"):
+        plots.plot_graph(graph.names, np.eye(3))
+    with pytest.raises(InputError, match="both edges and non-edges"):
+        plots.plot_roc([True, True], {"x": [1, 2]})
+    with pytest.raises(InputError, match="must score each of the 2 pairs"):
+        plots.plot_roc([True, False], {"x": [1]})
+    with pytest.raises(InputError, match="at least one penalty"):
+        plots.plot_path([])
+    with pytest.raises(InputError, match="no \\(epsilon, utility\\)"):
+        plots.plot_privacy_utility({"x": []})
+
+
+def test_without_matplotlib_the_extra_is_named(graph, monkeypatch):
+    for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    for draw in (graph.plot, graph.plot_adjacency, graph.plot_path):
+        with pytest.raises(MissingExtraError, match=r"hazeglass\[plot\]"):
+            draw()
+
+
+def test_drawing_opens_no_window_and_importing_is_light():
+    code = "import hazeglass.present.plots, sys; print('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"

@@ -1,0 +1,131 @@
+"""report.html is one file that fetches nothing, says what the table says, and treats every name as text."""
+
+import json
+import re
+import time
+
+import numpy as np
+import pytest
+
+from hazeglass.present import report as report_module
+from hazeglass.present.asset import drawing_library
+from hazeglass.present.report import embedded_json, report
+
+from .graphs import HOSTILE, made_graph
+
+LIBRARY = "/* stands in for the drawing library */ var d3 = {};"
+
+
+@pytest.fixture(params=["interactive", "static"])
+def page_of(request, monkeypatch):
+    """The report with and without a drawing library, whatever is installed here."""
+    library = LIBRARY if request.param == "interactive" else None
+    monkeypatch.setattr(report_module, "drawing_library", lambda: library)
+    return lambda *graph: report(*graph)
+
+
+def data_of(page):
+    return json.loads(re.search(r'id="data">(.*?)</script>', page, flags=re.DOTALL).group(1))
+
+
+def test_a_hostile_name_is_text_everywhere(page_of):
+    page = page_of(*made_graph(11, hostile=True))
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "<b>\u2028" not in page
+    assert not re.search(r"\son\w+=", re.sub(r">[^<]*<", "><", page))
+
+
+def test_nothing_points_outside(page_of):
+    page = page_of(*made_graph(11))
+    assert not re.search(r"\b(src|href|srcset|action)\s*=|\burl\(", page.replace(LIBRARY, ""))
+    assert "@import" not in page
+
+
+def test_embedded_json_cannot_leave_its_element():
+    text = embedded_json(["</script>", "<!--", "&", "\u2028\u2029", *HOSTILE])
+    assert not set("<>&\u2028\u2029") & set(text)
+    assert json.loads(text) == ["</script>", "<!--", "&", "\u2028\u2029", *HOSTILE]
+
+
+@pytest.mark.parametrize("p", [2, 11, 50, 200])
+def test_the_page_carries_every_pair_and_counts_edges_as_the_table_does(monkeypatch, p):
+    monkeypatch.setattr(report_module, "drawing_library", lambda: LIBRARY)
+    names, edges, fit = made_graph(max(p, 3)) if p > 2 else tuple_of_two()
+    data = data_of(report(names, edges, fit))
+    assert data["names"] == list(names)
+    assert len(data["edges"]["i"]) == edges.num_rows == data["pairs"]
+    selected = {
+        (s, t) for s, t, y in zip(*(edges[c].to_pylist() for c in ("source", "target", "selected")), strict=True) if y
+    }
+    kept = data["edges"]
+    shown = {(names[i], names[j]) for i, j, q in zip(kept["i"], kept["j"], kept["q"], strict=True) if q <= fit["fdr"]}
+    assert shown == selected
+    assert fit["fdr"] in data["rates"]
+
+
+def tuple_of_two():
+    names, edges, fit = made_graph(3)
+    return names[:2], edges.slice(0, 1), fit
+
+
+def test_a_large_graph_stays_small_and_says_what_is_left_out(monkeypatch):
+    monkeypatch.setattr(report_module, "drawing_library", lambda: LIBRARY)
+    names, edges, fit = made_graph(400)
+    started = time.perf_counter()
+    page = report(names, edges, fit)
+    assert time.perf_counter() - started < 30
+    data = data_of(page)
+    assert len(page) < 2_000_000
+    assert len(data["edges"]["i"]) == 20_000 < data["pairs"]
+    left_out = np.sort(edges["q_value"].to_numpy())[20_000:]
+    assert all(rate < left_out.min() for rate in data["rates"])
+
+
+def test_positions_are_stable_and_inside(monkeypatch):
+    monkeypatch.setattr(report_module, "drawing_library", lambda: LIBRARY)
+    first, second = (data_of(report(*made_graph(50))) for _ in range(2))
+    assert (first["x"], first["y"], first["order"]) == (second["x"], second["y"], second["order"])
+    assert min(first["x"] + first["y"]) >= 0
+    assert max(first["x"] + first["y"]) <= 1000
+    assert len(set(zip(first["x"], first["y"], strict=True))) > 45
+
+
+def test_the_fit_is_told_in_plain_words(page_of):
+    names, edges, fit = made_graph(11)
+    page = page_of(names, edges, {**fit, "smallest_eigenvalue": -0.1, "duality_gap": 0.5, "notes": ["One note."]})
+    for words in ("chosen among 20 candidates", "indefinite", "it stopped early", "One note.", "0.2367-GDP"):
+        assert words in page
+    page = page_of(names, edges, {**fit, "alpha_chosen_by": "given", "path": []})
+    assert "was given, not chosen from the data" in page
+    assert "Along the penalty" not in page
+
+
+def test_a_report_without_the_library_says_so(monkeypatch):
+    monkeypatch.setattr(report_module, "drawing_library", lambda: None)
+    page = report(*made_graph(11))
+    assert "pip install gravis" in page
+    assert "<script" not in page
+
+
+def test_only_the_library_we_know_is_used(tmp_path, monkeypatch):
+    import sys
+
+    fake = tmp_path / "gravis"
+    folder = fake / "_internal" / "plotting" / "third_party" / "d3"
+    folder.mkdir(parents=True)
+    (fake / "__init__.py").write_text("raise RuntimeError('never imported')")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.delitem(sys.modules, "gravis", raising=False)
+    assert drawing_library() is None
+    (folder / "d3.v7.min.def.js").write_text("alert(1)")
+    (folder / "ORIGINAL_LICENSE").write_text("mine")
+    assert drawing_library() is None
+
+
+def test_the_installed_library_comes_with_its_licence():
+    text = drawing_library()
+    if text is None:
+        pytest.skip("gravis is not installed here")
+    assert "Copyright 2010-2021 Mike Bostock" in text
+    assert "</script" not in text.lower()

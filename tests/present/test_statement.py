@@ -1,0 +1,48 @@
+"""statement.html says what an approver must know, in every form, without a script."""
+
+import re
+
+import pytest
+
+import hazeglass as hg
+from hazeglass.present.statement import statement
+
+
+@pytest.mark.parametrize("release", [{}, {"form": "table"}, {"form": "synthetic"}, {"clip_radius": "private"}])
+def test_the_page_answers_the_approvers_questions(make_plan, table, tmp_path, release):
+    made = hg.publish(table, make_plan(**release), tmp_path / "r")
+    page = (made.path / "statement.html").read_text(encoding="utf-8")
+    questions = ("What is released", "The promise", "What is not promised", "What the promise rests on", "How to check")
+    reasons = ("bounds below are public", "number of rows is public", "each record (one whole row)", "1.83 %")
+    proofs = ("sha256sum -c SHA256SUMS", hg.__version__, made.manifest.files[0].sha256, f"{made.manifest.epsilon:.4g}")
+    for words in (*questions, *reasons, *proofs):
+        assert words in page, words
+    assert page.count("<svg") == 2
+    assert "<script" not in page
+    assert not re.search(r"\b(src|href|action)\s*=|url\(", page)
+
+
+def test_a_hostile_title_and_name_are_text(make_plan, table, tmp_path):
+    hostile = '<script>alert(1)</script>" onload="x'
+    columns = [{"name": hostile, "kind": "continuous", "lower": -4.0, "upper": 4.0}]
+    columns += [{"name": name, "kind": "continuous", "lower": -4.0, "upper": 4.0} for name in "bc"]
+    plan = make_plan(columns_as=columns)
+    made = hg.publish(table.rename_columns([hostile, "b", "c"]), plan, tmp_path / "r")
+    page = (made.path / "statement.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+
+
+def test_columns_treated_alike_share_a_line_and_many_files_are_counted(make_plan, table, tmp_path):
+    from dataclasses import replace
+
+    made = hg.publish(table, make_plan(form="table"), tmp_path / "r")
+    many = replace(made.manifest, files=made.manifest.files * 20)
+    page = statement(many)
+    assert "a, b, c</td>" in page
+    assert "And 14 more" in page
+
+
+def test_a_simulation_warns(make_plan, table, tmp_path):
+    made = hg.publish(table, make_plan(), tmp_path / "r", simulate_seed=1)
+    assert "This is a simulation" in (made.path / "statement.html").read_text(encoding="utf-8")
