@@ -127,27 +127,21 @@ class Graph:
 
     # ------------------------------------------------------------------------------------------------ ways out
 
-    def partial_correlations(self, *, selected_only: bool = False) -> FloatArray:
-        """Partial correlations as a symmetric matrix with a zero diagonal; 0 where a pair is no edge, if asked."""
-        p = len(self.names)
-        values = self.edges["partial_correlation"].to_numpy()
-        matrix = np.zeros((p, p))
-        matrix[np.triu_indices(p, 1)] = (
-            np.where(self.edges["selected"].to_numpy(), values, 0) if selected_only else values
-        )
-        return matrix + matrix.T
+    def _edge_matrix(self) -> FloatArray:
+        """Partial correlations of the selected edges, zero elsewhere: what pictures show."""
+        return np.where(self.adjacency, self.partial_correlations, 0.0)
 
     def plot(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw the selected edges with matplotlib; `save` names an .svg, .pdf or .png. Returns the Axes."""
         from hazeglass.present.plots import plot_graph
 
-        return plot_graph(self.names, self.partial_correlations(selected_only=True), ax=ax, save=save)
+        return plot_graph(self.names, self._edge_matrix(), ax=ax, save=save)
 
     def plot_adjacency(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw the matrix of the selected edges' partial correlations, ordered by community."""
         from hazeglass.present.plots import plot_adjacency
 
-        return plot_adjacency(self.names, self.partial_correlations(selected_only=True), ax=ax, save=save)
+        return plot_adjacency(self.names, self._edge_matrix(), ax=ax, save=save)
 
     def plot_path(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw how edges and criterion changed along the penalties that were tried."""
