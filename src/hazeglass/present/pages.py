@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from importlib.resources import files
 from typing import Any
 
@@ -10,6 +11,12 @@ __all__ = ["raw_template", "render"]
 
 def render(template: str, **values: Any) -> str:
     """Fill a template of this package."""
+    return str(_environment().get_template(template).render(**values))
+
+
+@functools.cache
+def _environment() -> Any:
+    """Made once: compiling a template takes longer than filling it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -22,7 +29,7 @@ def render(template: str, **values: Any) -> str:
     environment.filters["number"] = _number
     environment.filters["probability"] = _probability
     environment.filters["percent"] = _percent
-    return environment.get_template(template).render(**values)
+    return environment
 
 
 def raw_template(name: str) -> str:
