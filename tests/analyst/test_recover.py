@@ -31,8 +31,9 @@ def chain_rows(n, seed=0, names="abcde", strength=0.7):
 
 @pytest.fixture
 def graph(make_plan, tmp_path):
-    release = hg.publish(chain_rows(60_000), make_plan(columns="abcde", budget={"mu": 1.0}), tmp_path / "release")
-    return hg.recover(release)
+    # Seeded: at a false-discovery rate of 10 % a fresh release finds one edge too many every now and then.
+    plan = make_plan(columns="abcde", budget={"mu": 1.0})
+    return hg.recover(hg.publish(chain_rows(60_000), plan, tmp_path / "release", simulate_seed=3))
 
 
 def test_the_chain_is_found_and_nothing_else(graph):
@@ -126,7 +127,8 @@ def test_intervals_cover_and_false_discoveries_stay_rare(make_plan, tmp_path, fo
 
 
 def test_a_column_hidden_by_the_noise_is_named(make_plan, tmp_path):
-    release = hg.publish(chain_rows(300, names="abc"), make_plan(form="table", columns="abc"), tmp_path / "r")
+    plan = make_plan(form="table", columns="abc")
+    release = hg.publish(chain_rows(300, names="abc"), plan, tmp_path / "r", simulate_seed=3)
     graph = hg.recover(release)
     assert graph.fit["hidden_columns"] == ["a", "b", "c"]
     assert any("hides 3 columns (a, b, c)" in note for note in graph.fit["notes"])

@@ -29,7 +29,10 @@ def chain_rows(n, seed=0, names="abcde"):
 def release(request, make_plan, tmp_path):
     mu = 25.0 if request.param == "table" else 1.0
     return hg.publish(
-        chain_rows(8000), make_plan(form=request.param, columns="abcde", budget={"mu": mu}), tmp_path / "r"
+        chain_rows(8000),
+        make_plan(form=request.param, columns="abcde", budget={"mu": mu}),
+        tmp_path / "r",
+        simulate_seed=3,
     )
 
 
@@ -51,7 +54,9 @@ def test_every_choice_keeps_the_chain(release, select):
 
 
 def test_stability_separates_edges_from_the_rest(make_plan, tmp_path):
-    release = hg.publish(chain_rows(20_000), make_plan(columns="abcde", budget={"mu": 1.0}), tmp_path / "r")
+    release = hg.publish(
+        chain_rows(20_000), make_plan(columns="abcde", budget={"mu": 1.0}), tmp_path / "r", simulate_seed=3
+    )
     edges = hg.recover(release, select="stars").edges.to_pylist()
     true = [e["stability"] for e in edges if frozenset((e["source"], e["target"])) in CHAIN]
     assert min(true) == 1.0
@@ -129,7 +134,9 @@ def test_choosing_the_smallest_penalty_warns(make_plan, tmp_path):
     rng = np.random.default_rng(3)
     common = rng.standard_normal((4000, 1))
     data = pa.table(dict(zip("abcd", (common + 0.3 * rng.standard_normal((4000, 4))).T, strict=True)))
-    release = hg.publish(data, make_plan(form="table", columns="abcd", budget={"mu": 400.0}), tmp_path / "r")
+    release = hg.publish(
+        data, make_plan(form="table", columns="abcd", budget={"mu": 400.0}), tmp_path / "r", simulate_seed=3
+    )
     with pytest.warns(SelectionWarning, match="smallest penalty"):
         graph = hg.recover(release, select="cv")
     assert math.isfinite(graph.fit["alpha"])
