@@ -31,7 +31,8 @@ def parabola(make_plan, tmp_path):
     b = (a**2 - 1) / math.sqrt(2) * 0.7 + 0.7 * rng.standard_normal(30_000)
     data = pa.table({"a": a, "b": b, "c": rng.standard_normal(30_000)})
     columns = [{"name": n, "kind": "continuous", "lower": -8.0, "upper": 8.0} for n in "abc"]
-    return hg.publish(data, make_plan(dependence="curved", columns_as=columns, budget={"mu": 0.5}), tmp_path / "r")
+    plan = make_plan(dependence="curved", columns_as=columns, budget={"mu": 0.5})
+    return hg.publish(data, plan, tmp_path / "r", simulate_seed=3)
 
 
 def test_a_curved_dependence_is_seen_where_the_linear_part_sees_nothing(parabola):
