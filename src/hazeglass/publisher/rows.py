@@ -3,6 +3,7 @@ spread, and a missing cell becomes the public centre, so that whether it was mis
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ class Rows:
     progress: Callable[[int], None] | None = None
     n: int = field(init=False)
     _seen: npt.NDArray[np.bool_] = field(init=False)
+    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         _check_columns(self.plan, self.source)
@@ -64,7 +66,8 @@ class Rows:
     def raw(self, batch: pa.RecordBatch) -> FloatArray:
         """Cells as they came, NaN where missing."""
         block = floats(batch, self.plan.names)
-        self._seen |= ~np.isnan(block).all(axis=0)
+        with self._lock:  # threads share the flags, and none may overwrite what another has just set
+            self._seen |= ~np.isnan(block).all(axis=0)
         return block
 
     def unit_box(self, batch: pa.RecordBatch) -> FloatArray:
