@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from hazeglass.publisher.table import TableMechanism
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["publish"]
+__all__ = ["PartWriter", "publish", "publish_parts"]
 
 _ROWS_PER_PART = 1 << 22
 Progress = Callable[[int], None]
@@ -77,9 +77,21 @@ def publish(
     rows = Rows(plan, open_table(data), progress)
     with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
         writer = BundleWriter(folder)
-        release = _publish_table if plan.form == "table" else _publish_moments
-        _finish(writer, release(rows, plan, writer, workers, bits))
+        _finish(writer, publish_parts(rows, plan, writer, workers, bits))
     return load(out)
+
+
+class PartWriter(Protocol):
+    """Where the released numbers go."""
+
+    def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        """One part from a stream of batches."""
+
+
+def publish_parts(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
+    """Draw the noise and write what is released, and return its description."""
+    release = _publish_table if plan.form == "table" else _publish_moments
+    return release(rows, plan, writer, engine, bits)
 
 
 def _draws(plan: Plan, rows: int) -> int:
@@ -152,7 +164,7 @@ def _manifest(
 # -------------------------------------------------------------------------------------------------------- table
 
 
-def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
+def _publish_table(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
     import pyarrow as pa
 
     mechanism = TableMechanism.design(plan, rows.n)
@@ -176,7 +188,7 @@ def _cell_type(column: Column, mechanism: TableMechanism) -> pa.DataType:
     return pa.int64() if mechanism.keeps_integers(column) else pa.float64()
 
 
-def _write_parts(blocks: Iterator[pa.RecordBatch], writer: BundleWriter, schema: pa.Schema) -> None:
+def _write_parts(blocks: Iterator[pa.RecordBatch], writer: PartWriter, schema: pa.Schema) -> None:
     for part, first in enumerate(blocks):
         writer.parquet(f"data/part-{part:05d}.parquet", _one_part(first, blocks), schema)
 
@@ -193,7 +205,7 @@ def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator
 # ---------------------------------------------------------------------------------------- moments and synthetic
 
 
-def _publish_moments(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
+def _publish_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
     stages, search = publish_moments(rows, plan, engine, bits)
     released = [stage.released(plan.names) for stage in stages]
     writer.parquet("moments.parquet", iter([moments_to_arrow(released)]), moments_schema())
@@ -208,7 +220,7 @@ def _publish_moments(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engin
     return _manifest(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
 
 
-def _write_synthetic(made: SyntheticRows, plan: Plan, writer: BundleWriter) -> None:
+def _write_synthetic(made: SyntheticRows, plan: Plan, writer: PartWriter) -> None:
     import pyarrow as pa
 
     whole = [plan.round_integers and column.kind == "integer" and column.transform is None for column in plan.columns]

@@ -2,7 +2,7 @@
 
 from hazeglass.analyst.selection.choice import Choice
 from hazeglass.analyst.selection.crossval import FoldSource, cross_validate
-from hazeglass.analyst.selection.ebic import ebic, effective_rows, inference_penalty
+from hazeglass.analyst.selection.ebic import ebic, effective_rows
 from hazeglass.analyst.selection.stars import stars
 
-__all__ = ["Choice", "FoldSource", "cross_validate", "ebic", "effective_rows", "inference_penalty", "stars"]
+__all__ = ["Choice", "FoldSource", "cross_validate", "ebic", "effective_rows", "stars"]
