@@ -80,32 +80,6 @@ def test_a_hostile_name_is_only_text(make_plan, tmp_path):
     ElementTree.parse(out / "graph.graphml")
 
 
-@pytest.mark.parametrize("protects", ["entry", "record"])
-def test_table_correction_is_unbiased(make_plan, tmp_path, protects):
-    """Over many releases the mean of S_hat meets the covariance of the rows themselves."""
-    plan = make_plan(form="table", columns="abc", protects=protects, budget={"mu": 3.0})
-    rows = chain_rows(500, names="abc")
-    exact = np.cov(np.column_stack([rows[name].to_numpy().clip(-4, 4) for name in "abc"]), rowvar=False)
-    errors = []
-    for k in range(200):
-        errors.append(covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance - exact)
-    errors = np.array(errors)
-    z = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(200))
-    assert np.abs(z).max() < 4
-
-
-def test_moments_correction_is_unbiased(make_plan, tmp_path):
-    plan = make_plan(columns="abc", protects="entry", budget={"mu": 1.0})
-    rows = chain_rows(500, names="abc")
-    exact = np.cov(np.column_stack([rows[name].to_numpy().clip(-4, 4) / 4 for name in "abc"]), rowvar=False)
-    errors = []
-    for k in range(200):
-        errors.append(covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance - exact)
-    errors = np.array(errors)
-    z = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(200))
-    assert np.abs(z).max() < 4
-
-
 @pytest.mark.parametrize(("form", "mu"), [("table", 30.0), ("moments", 1.0)])
 def test_intervals_cover_and_false_discoveries_stay_rare(make_plan, tmp_path, form, mu):
     plan = make_plan(form=form, columns="abcde", budget={"mu": mu})

@@ -53,7 +53,7 @@ class ErrorModel:
         of the true one by sd^2, which is what is taken off again.
         """
         squares = (self.basis.T @ mean) ** 2
-        added = np.maximum(sd**2 * (squares[:, None] + squares[None, :]) - sd**4, sd**4)
+        added = np.maximum(sd**2 * (squares[:, None] + squares[None, :]) - sd**4, 0.0)
         return ErrorModel(self.basis, self.off + added, self.diagonal + 2 * np.diag(np.diag(added)))
 
     def rescaled(self, factors: FloatArray) -> ErrorModel:

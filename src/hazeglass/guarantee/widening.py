@@ -5,14 +5,14 @@ has the covariance's eigenvectors and the eigenvalues m_i = l_i c_i(l), c_i(l) =
 g normal. The map l -> m is inverted by the fixed-point iteration l_i <- m_i / c_i(l), with a fixed, public sample of g.
 
 Rows are clipped about a public centre, which their mean misses by d (in the eigenbasis). Then x_i = d_i + s_i g_i with
-s_i^2 = l_i - d_i^2, and the means E[min(1, r/|x|) x_i] join the equations. The pairs d_i d_j that this leaves out hardly
-matter where d is short beside the rows. Where it is not, the moments of a sample with the full covariance are matched
-entry by entry, starting from there.
+s_i^2 = l_i - d_i^2, and the means E[min(1, r/|x|) x_i] join the equations. The pairs d_i d_j that this leaves out
+hardly matter where d is short beside the rows. Where it is not, the moments of a sample with the full covariance are
+matched entry by entry, starting from there.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 
 _DRAWS = 20_000
 _SEED = 20_240_229
-_ITERATIONS = 300
+_ITERATIONS, _MEMORY = 300, 5
 _TOLERANCE = 1e-8
 _FAR = 0.1  # a squared mean beyond this share of the rows' squared length needs the full covariance
 _MATCHED = 1e-5
@@ -78,20 +78,40 @@ def widen(second: FloatArray, radius: float, mean: FloatArray | None = None) -> 
     """
     narrow, vectors = np.linalg.eigh(second)
     model = _Model(narrow.size, radius, None if mean is None else vectors.T @ mean)
-    limit = 1e3 * max(float(narrow.max()), np.finfo(float).tiny)
-    spread, offset = narrow - model.mean**2, model.mean
+    solved = _fixed_point(lambda now: model.step(narrow, now), np.stack([narrow - model.mean**2, model.mean]))
+    if solved is None:
+        return None
+    spread, offset = solved
+    found = Widening(vectors, narrow, spread + offset**2, offset, model.squares, model.shrink(spread, offset))
+    far = mean is not None and float(offset @ offset) > _FAR * float(found.wide.sum())
+    return _matched(found, second, mean, radius) if far and mean is not None else found
+
+
+def _fixed_point(step: Callable[[FloatArray], FloatArray], start: FloatArray) -> FloatArray | None:
+    """now = step(now) by Anderson's acceleration: a step from the best mixture of the last few."""
+    limit = 1e3 * max(float(start[0].max()), np.finfo(float).tiny)
+    now = start
+    steps: list[FloatArray] = []
+    moves: list[FloatArray] = []
     for _ in range(_ITERATIONS):
-        new_spread, new_offset = model.step(narrow, spread, offset)
-        change = max(float(np.abs(new_spread - spread).max()), float(np.abs(new_offset**2 - offset**2).max()))
-        spread, offset = new_spread, new_offset
-        if not math.isfinite(change) or (spread + offset**2).max() > limit:
+        after = step(now)
+        move = after - now
+        if not np.all(np.isfinite(move)) or after[0].max() > limit:
             return None
-        if change <= _TOLERANCE * float(np.abs(spread + offset**2).max()):
-            shrink = model.shrink(spread, offset)
-            found = Widening(vectors, narrow, spread + offset**2, offset, model.squares, shrink)
-            far = float(offset @ offset) > _FAR * float(found.wide.sum())
-            return found if mean is None or not far else _matched(found, second, mean, radius)
+        if float(np.abs(move).max()) <= _TOLERANCE * float(np.abs(after[0]).max()):
+            return after
+        steps, moves = [*steps[-_MEMORY:], after], [*moves[-_MEMORY:], move]
+        now = _mixed(steps, moves)
     return None
+
+
+def _mixed(steps: list[FloatArray], moves: list[FloatArray]) -> FloatArray:
+    if len(moves) == 1:
+        return steps[0]
+    differences = np.stack([(move - moves[-1]).ravel() for move in moves[:-1]], axis=1)
+    share = np.linalg.lstsq(differences, -moves[-1].ravel(), rcond=1e-10)[0]
+    towards = np.stack([(step - steps[-1]).ravel() for step in steps[:-1]], axis=1)
+    return np.asarray(steps[-1] + (towards @ share).reshape(steps[-1].shape))
 
 
 class _Model:
@@ -106,17 +126,18 @@ class _Model:
         self.mean = np.zeros(columns) if mean is None else mean
         self.radius = radius
 
-    def step(self, narrow: FloatArray, spread: FloatArray, offset: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def step(self, narrow: FloatArray, now: FloatArray) -> FloatArray:
         """Spreads and offsets that would explain the clipped moments if rows kept their present lengths."""
+        spread, offset = now
         shrink = self.shrink(spread, offset)
         kept = shrink @ self.squares / len(shrink)
         if self.draws is None:
-            return narrow / kept, offset
+            return np.stack([narrow / kept, offset])
         deviation, root = np.sqrt(np.maximum(spread, 0.0)), np.sqrt(shrink)
         drawn_along = deviation * (root @ self.draws) / len(shrink)
         new_offset = (self.mean - drawn_along) / root.mean()
         across = 2 * offset * deviation * (shrink @ self.draws) / len(shrink)
-        return (narrow - new_offset**2 * shrink.mean() - across) / kept, new_offset
+        return np.stack([(narrow - new_offset**2 * shrink.mean() - across) / kept, new_offset])
 
     def shrink(self, spread: FloatArray, offset: FloatArray) -> FloatArray:
         """min(1, r^2/|x|^2) for every draw."""
