@@ -12,7 +12,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.inference import benjamini_hochberg, infer
-from hazeglass.analyst.moments import NoisyCovariance, covariance_of
+from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Setting, entry_weights
 from hazeglass.analyst.selection import ebic, effective_rows
 from hazeglass.analyst.uncertainty import ErrorModel
