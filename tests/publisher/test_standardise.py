@@ -24,7 +24,9 @@ def test_without_noise_they_are_taken_as_they_are():
 def test_a_noisy_first_stage_costs_little():
     """1000 rows of 20 columns at epsilon = 1 are worth 71 clean rows; with the noisy numbers themselves, 34."""
     columns = [{"name": f"x{k + 1}", "kind": "continuous", "lower": -3.0, "upper": 3.0} for k in range(20)]
-    plan = hg.Plan.from_dict({"release": {"title": "t"}, "budget": {"epsilon": 1.0, "delta": 1e-6}, "columns": columns})
+    plan = hg.Plan.from_dict(
+        {"release": {"title": "t", "form": "moments"}, "budget": {"epsilon": 1.0, "delta": 1e-6}, "columns": columns}
+    )
     worth = []
     for seed in range(8):
         rows = np.random.default_rng(seed).standard_normal((1000, 20))
