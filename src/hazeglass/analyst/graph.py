@@ -33,12 +33,14 @@ class Graph:
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
                ci_high, p_value, q_value, selected (and stability, when stars chose the penalty)
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
+    evidence   how strongly the release speaks for each pair: what scores rank by (None: absolute partial correlations)
     """
 
     names: tuple[str, ...]
     precision: FloatArray
     edges: pa.Table
     fit: Mapping[str, Any]
+    evidence: FloatArray | None = None
 
     # ------------------------------------------------------------------------------------------------- looking
 
@@ -96,10 +98,11 @@ class Graph:
         """AUC, average precision, F1, structural Hamming distance and ROC points against true edges given as pairs."""
         labels = truth_labels(_pairs(self.edges), truth, self.names)
         selected = self.edges["selected"].to_numpy(zero_copy_only=False)
-        return score_pairs(labels, np.abs(self.edges["partial_correlation"].to_numpy()), selected)
+        sizes = np.abs(self.edges["partial_correlation"].to_numpy())
+        return score_pairs(labels, sizes if self.evidence is None else self.evidence, selected)
 
     def auc(self, truth: Iterable[Iterable[str]]) -> float:
-        """Area under the ROC curve of the absolute partial correlations."""
+        """Area under the ROC curve of the pairs, ranked by the evidence for them."""
         return self.scores(truth).auc
 
     def diff(self, other: Graph) -> GraphDiff:

@@ -18,11 +18,12 @@ from hazeglass.analyst.nearest_psd import psd_distance
 from hazeglass.analyst.penalties import Setting, entry_weights
 from hazeglass.analyst.solvers import Solution
 
-__all__ = ["PairInference", "benjamini_hochberg", "infer", "pilot"]
+__all__ = ["PairInference", "benjamini_hochberg", "evidence", "infer", "pilot"]
 
 FloatArray = npt.NDArray[np.float64]
 
 _HEAVIEST, _LIGHTEST = 3.0, 0.1  # penalties of the pilot, in standard deviations of an entry
+_STEADIER = 2.0
 _CROWDED = 0.2  # relative error of the precision, squared, from which the heaviest is right
 
 
@@ -61,6 +62,17 @@ def _pilot_at(noisy: NoisyCovariance, deviations: float, solver: str) -> Solutio
     while psd_distance(noisy.covariance, movable, threshold=alpha).upper >= alpha:
         alpha *= 1.5
     return setting.fit(noisy.covariance, alpha)
+
+
+def evidence(noisy: NoisyCovariance, base: Solution, solver: str = "auto") -> FloatArray:
+    """A score by which to rank the pairs i < j: z-scores of the de-biased estimate, at twice the pilot's penalty.
+
+    Error bars need little bias, a ranking little variance. The noisier the release, the closer this comes to the
+    z-scores of plain correlations, which rank best when little can be told (docs/evidence/recovery.md).
+    """
+    setting = Setting(entry_weights(noisy, "noise"), penalize_diagonal=False, solver=solver)
+    steady = infer(noisy, setting.fit(noisy.covariance, _STEADIER * base.alpha, base).precision)
+    return np.abs(steady.partial_correlation) / steady.std_error
 
 
 def infer(noisy: NoisyCovariance, precision: FloatArray, *, level: float = 0.95) -> PairInference:

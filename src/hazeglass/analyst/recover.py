@@ -12,7 +12,7 @@ from hazeglass._version import __version__
 from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.graph import Graph
-from hazeglass.analyst.inference import PairInference, infer, pilot
+from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
 from hazeglass.analyst.moments import NoisyCovariance, covariance_of, rows_of
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import (
@@ -90,7 +90,7 @@ def _recover(
     pairs = infer(noisy, base.precision)
     edges = _edge_table(noisy.names, choice, pairs, fdr)
     record = _fit_record(release, corrected, choice, base.alpha, moved, weights, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, record)
+    return Graph(noisy.names, choice.solution.precision, edges, record, evidence(noisy, base, solver))
 
 
 def _choose(release: Release, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None) -> Choice:
