@@ -9,7 +9,6 @@ from hazeglass import datasets
 from hazeglass.datasets.power_flow import grid_from_case, voltage_magnitudes
 from hazeglass.errors import MissingExtraError
 
-
 # pandapower warns about its own use of pandas; what it computes is what counts here.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
