@@ -218,6 +218,26 @@ def audit(
     run_audit(plan, quick, json, out)
 
 
+@app.command()
+@clear_errors
+def datasets(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder with the data; HAZEGLASS_DATA or our cache when left out.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        typer.Option(help="First download this one into our cache, where its terms allow it.", metavar="NAME"),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
+    from hazeglass.cli.datasets import list_datasets
+    from hazeglass.cli.printing import Printer
+
+    list_datasets(data_dir, fetch, Printer(json, quiet))
+
+
 LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
 
 
