@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hazeglass.errors import InputError
 
-__all__ = ["clip_to_lattice"]
+__all__ = ["clip_to_lattice", "row_lengths"]
 
 # Floating-point error of a row's norm is far below this share of it; the promise must not hang on the last bit.
 _MARGIN = 1 - 2.0**-40
@@ -27,6 +27,13 @@ def clip_to_lattice(rows: npt.NDArray[np.float64], *, steps: int, radius: float 
         room = (radius * steps - math.sqrt(rows.shape[1]) / 2) * _MARGIN
         if room <= 0:
             raise InputError(f"the lattice of {steps} steps is too coarse for rows of length {radius:g}; refine it.")
-        norms = np.sqrt(np.einsum("ij,ij->i", scaled, scaled))
-        scaled *= (room / np.maximum(norms, room))[:, None]
+        scaled *= (room / np.maximum(row_lengths(scaled), room))[:, None]
     return np.rint(scaled, out=scaled)
+
+
+def row_lengths(rows: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Euclidean lengths, column after column: a row's length is the same bits in whatever block it stands."""
+    squares = np.square(rows[:, 0])
+    for column in rows.T[1:]:
+        squares += np.square(column)
+    return np.sqrt(squares, out=squares)
