@@ -8,6 +8,7 @@ no row is ever out twice with different noise.
 from __future__ import annotations
 
 import shutil
+import time
 import uuid
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -75,8 +76,17 @@ def attempts_beside(writer: BundleWriter) -> Iterator[Path]:
     try:
         yield folder
     finally:
-        while folder.exists():  # a worker that was given up may still be writing
-            shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
+
+
+def _remove(folder: Path, tries: int = 100) -> None:
+    """Remove a folder in which a worker that was given up may still be writing; without its folder it cannot go on."""
+    for _ in range(tries):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not folder.exists():
+            return
+        time.sleep(0.05)
+    raise OutputError("attempts that are not part of the release cannot be removed; the release was given up.")
 
 
 def take_parts(attempts: Iterable[Attempt], folder: Path, writer: BundleWriter) -> None:
