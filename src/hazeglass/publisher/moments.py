@@ -20,7 +20,7 @@ from hazeglass.errors import DataError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.sensitivity import Unit, mean_weight, moments_distance
-from hazeglass.publisher.clip import clip_to_lattice
+from hazeglass.publisher.clip import clip_to_lattice, standardise_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
@@ -42,8 +42,8 @@ __all__ = [
 FIRST_STAGE_SHARE = 0.1
 _BITS = 16
 _SUM_BITS = 61
-_TILE_CELLS = 1 << 17
-_FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 16
+_TILE_CELLS = 1 << 18
+_FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -176,10 +176,14 @@ def exact_sums(rows: Rows, stage: Stage, engine: Engine) -> tuple[IntArray, IntA
     return first, second
 
 
-def lattice_rows(unit_box: FloatArray, centre: FloatArray, scale: FloatArray, stage: Stage) -> FloatArray:
-    """Rows as the stage sums them: standardised, as features, clipped, on the lattice."""
-    x = expand((unit_box - centre) / scale, stage.features)
-    return clip_to_lattice(x, steps=stage.steps, radius=stage.radius if stage.clipped else None)
+def lattice_rows(
+    unit_box: FloatArray, centre: FloatArray, scale: FloatArray, stage: Stage, out: FloatArray | None = None
+) -> FloatArray:
+    """Rows as the stage sums them: standardised, as features, clipped, on the lattice; in `out` where they fit it."""
+    radius = stage.radius if stage.clipped else None
+    if stage.features == "linear" and centre.ndim == 1:
+        return standardise_to_lattice(unit_box, centre, scale, steps=stage.steps, radius=radius, out=out)
+    return clip_to_lattice(expand((unit_box - centre) / scale, stage.features), steps=stage.steps, radius=radius)
 
 
 @dataclass(frozen=True)
@@ -193,19 +197,25 @@ class PieceSums:
         centre, scale = np.array(self.stage.centre), np.array(self.stage.scale)
         features = centre.size * DEGREES[self.stage.features]
         first, second = np.zeros(features, dtype=np.int64), np.zeros((features, features), dtype=np.int64)
+        memory = np.empty((centre.size, _tile_rows(features)))
         for block in blocks:
             # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
             # and the same bits come out whatever the order of summation.
             for tile in _tiles(block, features):
-                z = lattice_rows(cells.unit_box(tile), centre, scale, self.stage)
+                box = cells.unit_box(tile, out=memory if tile[0].size == memory.shape[1] else None)
+                z = lattice_rows(box, centre, scale, self.stage, out=box)
                 first += z.sum(axis=0).astype(np.int64)
                 second += (z.T @ z).astype(np.int64)
         return first, second
 
 
+def _tile_rows(features: int) -> int:
+    return max(_FEWEST_TILE_ROWS, min(_MOST_TILE_ROWS, _TILE_CELLS // features))
+
+
 def _tiles(block: Block, features: int) -> Iterator[Block]:
     """The block again, in stretches of rows."""
-    rows = max(_FEWEST_TILE_ROWS, min(_MOST_TILE_ROWS, _TILE_CELLS // features))
+    rows = _tile_rows(features)
     for start in range(0, block[0].size, rows):
         yield [column[start : start + rows] for column in block]
 
