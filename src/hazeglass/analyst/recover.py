@@ -31,11 +31,15 @@ from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.errors import InputError, RepairWarning
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
+
+    FloatArray = npt.NDArray[np.float64]
 
 __all__ = ["recover"]
 
 SELECTIONS = ("ebic", "stars", "cv", "mse")
+_MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 
 
@@ -161,23 +165,37 @@ def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fd
     import pyarrow as pa
 
     rows, columns = np.triu_indices(len(names), 1)
+    precision, selected = choice.solution.precision[rows, columns], pairs.q_value <= fdr
+    kept = _listed(selected | (precision != 0), pairs.p_value)
+    known = pa.array(names)
     table = pa.table(
         {
-            "source": [names[i] for i in rows],
-            "target": [names[j] for j in columns],
-            "precision": choice.solution.precision[rows, columns],
-            "partial_correlation": pairs.partial_correlation,
-            "std_error": pairs.std_error,
-            "ci_low": pairs.ci_low,
-            "ci_high": pairs.ci_high,
-            "p_value": pairs.p_value,
-            "q_value": pairs.q_value,
-            "selected": pairs.q_value <= fdr,
+            "source": known.take(pa.array(rows[kept])),
+            "target": known.take(pa.array(columns[kept])),
+            "precision": precision[kept],
+            "partial_correlation": pairs.partial_correlation[kept],
+            "std_error": pairs.std_error[kept],
+            "ci_low": pairs.ci_low[kept],
+            "ci_high": pairs.ci_high[kept],
+            "p_value": pairs.p_value[kept],
+            "q_value": pairs.q_value[kept],
+            "selected": selected[kept],
         }
     )
     if choice.stability is None:
         return table
-    return table.append_column("stability", pa.array(choice.stability[rows, columns]))
+    return table.append_column("stability", pa.array(choice.stability[rows[kept], columns[kept]]))
+
+
+def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[np.intp] | slice:
+    """All pairs, or where they are too many for a table those that are wanted, filled up with the likeliest others."""
+    if wanted.size <= _MOST_PAIRS:
+        return slice(None)
+    room = min(max(0, _MOST_PAIRS - int(np.count_nonzero(wanted))), wanted.size - 1)
+    others = np.where(wanted, np.inf, p_value)
+    kept = wanted.copy()
+    kept[np.argpartition(others, room)[:room]] = True
+    return np.flatnonzero(kept)
 
 
 def _fit_record(
@@ -197,6 +215,7 @@ def _fit_record(
         "epsilon": manifest.epsilon,
         "delta": manifest.delta,
         "simulation": manifest.simulation,
+        "pairs": len(manifest.names) * (len(manifest.names) - 1) // 2,
         "scale": "correlation",
         "standard_deviations": dict(zip(manifest.names, corrected.standard_deviations.tolist(), strict=True)),
         "effective_rows": effective_rows(corrected.noisy),
