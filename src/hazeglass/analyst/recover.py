@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +45,7 @@ def recover(
     solver: str = "auto",
     weights: str = "noise",
     n_jobs: int | None = None,
+    progress: Callable[[str], None] | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release.
 
@@ -59,6 +61,7 @@ def recover(
     solver : which graphical lasso solver to use
     weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
     n_jobs : threads for stars, cv and mse
+    progress : called with each step's name before it begins
 
     Returns
     -------
@@ -68,7 +71,11 @@ def recover(
         release = load(release)
     _check(alpha, select, fdr, release)
     with single_threaded_if_small(len(release.columns)):
-        return _recover(release, alpha, select, fdr, solver, weights, n_jobs)
+        return _recover(release, alpha, select, fdr, solver, weights, n_jobs, progress or _nobody)
+
+
+def _nobody(step: str) -> None:
+    """Whom progress is told when nobody asked."""
 
 
 def _recover(
@@ -79,14 +86,18 @@ def _recover(
     solver: str,
     weights: str,
     n_jobs: int | None,
+    progress: Callable[[str], None],
 ) -> Graph:
+    progress("correcting the covariance")
     corrected = correct(covariance_of(release))
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
+    progress("choosing the penalty" if alpha is None else "fitting the graph")
     if alpha is None:
         choice, moved = _choose(release, corrected, setting, select, n_jobs), 0.0
     else:
         choice, moved = _given(noisy, setting, float(alpha))
+    progress("working out intervals for every pair")
     gentle = inference_penalty(noisy, setting, choice.alpha)
     base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
     pairs = infer(noisy, base.precision)
