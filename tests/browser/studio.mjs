@@ -1,11 +1,11 @@
 // A studio of our own on a free port, and a browser in it whose every request, answer and console line is remembered.
-import {spawn} from "node:child_process";
+import {execFileSync, spawn} from "node:child_process";
 import {once} from "node:events";
 import {mkdirSync} from "node:fs";
 import {resolve} from "node:path";
 import {pages} from "./browser.mjs";
 
-const command = process.env.HAZEGLASS ?? "hazeglass";
+export const command = process.env.HAZEGLASS ?? "hazeglass";
 
 export async function startStudio(folders, options = []) {
   const began = performance.now();
@@ -54,8 +54,12 @@ export async function picture(page, name, options = {}) {
   await page.screenshot({path: resolve(pages, "screenshots", `studio-${name}.png`), ...options});
 }
 
-// A button found by words within one part of the page.
-export const press = (page, part, name) => page.locator(part).getByRole("button", {name, exact: true}).click();
+// The studio's worker processes. One that is halted keeps the page in the middle of its work for as long as a test likes.
+export function workers(studio) {
+  try {
+    return execFileSync("pgrep", ["-P", String(studio.pid)], {encoding: "utf8"}).trim().split("\n").filter(Boolean).map(Number);
+  } catch { return []; }
+}
 
 export async function chooseFile(page, studio, ...steps) {
   await page.goto(studio.base + "/publisher");

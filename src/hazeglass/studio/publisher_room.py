@@ -164,7 +164,7 @@ class PublisherRoom:
 def _kind(path: Path) -> str | None:
     """What the publisher can use a file for."""
     if path.is_dir():
-        return "folder"
+        return "release" if (path / "release.json").is_file() else "folder"
     if path.name.lower().endswith(_DATA):
         return "data"
     if path.suffix.lower() == ".toml":

@@ -35,21 +35,30 @@ export async function post(path, body, type = "application/json") {
 
 export const jobsOf = async (room) => answerOf(await fetch("/" + room + "/jobs"));
 
-// Watch a job to its end; the stream reconnects by itself, so a reload or a sleeping laptop does no harm.
+// Watch a job to its end. A stream that breaks reconnects by itself; one that was closed is opened anew if the studio still
+// knows the job. A page that is being left sees its stream closed too, and its timers do not run any more.
 export function follow(room, id, onChange = () => {}) {
   return new Promise((resolve, reject) => {
-    const stream = new EventSource("/" + room + "/jobs/" + encodeURIComponent(id) + "/events");
-    stream.onmessage = (event) => {
-      find("lost").hidden = true;
-      const job = JSON.parse(event.data);
-      onChange(job);
-      if (["done", "failed", "cancelled"].includes(job.state)) { stream.close(); resolve(job); }
+    const again = async () => {
+      let jobs;
+      try { jobs = await jobsOf(room); } catch { find("lost").hidden = false; setTimeout(again, 2000); return; }
+      if (jobs.some((job) => job.id === id)) connect();
+      else reject(new Error("This work is not known to the studio any more."));
     };
-    stream.onerror = () => {
-      if (stream.readyState === EventSource.CLOSED) reject(new Error("This work is not known to the studio any more."));
-      else find("lost").hidden = false;
+    const connect = () => {
+      const stream = new EventSource("/" + room + "/jobs/" + encodeURIComponent(id) + "/events");
+      stream.onmessage = (event) => {
+        find("lost").hidden = true;
+        const job = JSON.parse(event.data);
+        onChange(job);
+        if (["done", "failed", "cancelled"].includes(job.state)) { stream.close(); resolve(job); }
+      };
+      stream.onerror = () => {
+        if (stream.readyState === EventSource.CLOSED) setTimeout(again, 500);
+        else find("lost").hidden = false;
+      };
     };
-    window.addEventListener("pagehide", () => stream.close());
+    connect();
   });
 }
 
