@@ -33,6 +33,9 @@ export async function enter(browser, studio, options = {}) {
   const page = await context.newPage();
   watch(page, seen);
   context.on("page", (other) => watch(other, seen));
+  const network = await context.newCDPSession(page); // a stream of events has no body to ask for
+  await network.send("Network.enable");
+  network.on("Network.eventSourceMessageReceived", (event) => seen.bodies.push(Promise.resolve(Buffer.from(event.data))));
   if (options.storageState === undefined) await page.goto(studio.link);
   else await page.goto(studio.base);
   await page.waitForSelector(".doors");

@@ -81,7 +81,8 @@ test("the publisher's journey: a file, a plan, a look ahead, a promise, a releas
   await fillAll(page, bounds);
   await page.locator("#rows").fill("5760");
   const odds = page.locator("#attack .big b"), smallest = page.locator("#edges .chosen .value");
-  await page.waitForFunction(() => document.querySelector("#attack .big b")?.textContent === "1.83");
+  await page.locator("#preview .size", {hasText: "12 columns, 5,760 rows, as moments"}).waitFor();
+  assert.equal(await odds.textContent(), "1.83");
   const strong = Number(await smallest.textContent());
   await page.locator("#epsilon").focus();
   for (let k = 0; k < 25; k += 1) await page.keyboard.press("ArrowRight");
@@ -89,7 +90,7 @@ test("the publisher's journey: a file, a plan, a look ahead, a promise, a releas
   assert.ok(Number(await odds.textContent()) > 1.83, "a larger epsilon helps an attacker");
   assert.ok(Number(await smallest.textContent()) < strong, "and shows smaller edges");
   await page.locator("input[name=form][value=table]").check();
-  await page.waitForFunction(() => document.querySelector("#edges .chosen span").textContent === "table");
+  await page.locator("#preview .size", {hasText: "as table"}).waitFor();
   await page.locator("input[name=form][value=moments]").check();
   await page.locator("#epsilon-value").fill("4");
   await page.locator("#ledger-new").click();

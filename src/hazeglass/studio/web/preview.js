@@ -24,7 +24,8 @@ export async function preview() {
 }
 
 function draw(look) {
-  find("preview-body").replaceChildren(attack(look), noise(look), edges(look), element("p", {className: "hint"},
+  const size = element("p", {className: "hint size"}, whole(look.columns) + " columns, " + whole(look.rows) + " rows, as " + look.form);
+  find("preview-body").replaceChildren(size, attack(look), noise(look), edges(look), element("p", {className: "hint"},
     "Supposing a standard deviation of " + Math.round(100 * look.supposed_spread) + " % of half the distance between the bounds. " +
     (look.rows_for_equal_noise === null ? "" : "Noise equals sampling error at about " + whole(look.rows_for_equal_noise) + " rows.")));
 }
