@@ -16,7 +16,6 @@ from hazeglass.present import report as report_module
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
 from graphs import HOSTILE, made_graph  # the same made-up graphs as the tests of the pages use
 
-
 PLANTED = (8.675309424, -7.271828459, 9.141592653)  # no value of a page or of a release should look like these
 
 
