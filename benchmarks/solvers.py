@@ -4,7 +4,8 @@
 Y is the time of LAPACK's dpotrf + dpotri at the same p, measured in turn with the solver. Every answer counts only at
 duality gap / p <= 1e-6, and our time includes the certificate. Each number is the median over seeds that were not
 used while tuning. Peers solve the same problem (diagonal penalised): scikit-learn, skglm and GGLasso where
-installed, and those of R's glasso, glassoFast, huge and QUIC that R has. A peer's time is that of the loosest setting that reaches the gap.
+installed, and those of R's glasso, glassoFast, huge and QUIC that R has. A peer's time is that of the loosest
+setting that reaches the gap.
 
     python benchmarks/solvers.py              our solver only (a minute)
     python benchmarks/solvers.py --peers      with every peer found (many minutes)
