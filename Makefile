@@ -36,7 +36,7 @@ browser: $(STAMP)  ## open the pages in headless Chromium: sliders, search, no n
 	@tests/browser/setup.sh
 	@rm -rf build/browser
 	@$(BIN)/python tests/browser/make_pages.py build/browser
-	@cd tests/browser && HAZEGLASS_PAGES=$(CURDIR)/build/browser node --test --test-reporter=dot --test-concurrency=1 .
+	@cd tests/browser && HAZEGLASS=$(CURDIR)/$(BIN)/hazeglass HAZEGLASS_PAGES=$(CURDIR)/build/browser node --test --test-reporter=dot --test-concurrency=1 .
 
 bench: $(STAMP) .venv-opendp/bin/pytest  ## measure against peers, in one run
 	@for script in benchmarks/*.py; do echo "== $$script"; \
