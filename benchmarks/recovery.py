@@ -34,7 +34,7 @@ import numpy.typing as npt
 
 import hazeglass as hg
 from graphs import BOUND, FAMILIES, make_plan, precision_of, standardised_rows, true_partials
-from hazeglass.analyst.moments import rows_of
+from hazeglass.analyst.moments import noise_of, rows_of
 from hazeglass.publisher.simulate import simulate
 
 FloatArray = npt.NDArray[np.float64]
@@ -57,7 +57,7 @@ class Case:
     @classmethod
     def of(cls, rows: FloatArray, epsilon: float, seed: int) -> Case:
         table = simulate(rows, make_plan("table", rows.shape[1], epsilon=epsilon, delta=DELTA), seed)
-        return cls(rows, epsilon, seed, *rows_of(table))
+        return cls(rows, epsilon, seed, rows_of(table), noise_of(table))
 
 
 def upper(matrix: FloatArray) -> FloatArray:

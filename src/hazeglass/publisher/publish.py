@@ -18,13 +18,14 @@ from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, Syn
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
-from hazeglass.compute.engines import Engine, get_engine
+from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
 from hazeglass.publisher.account import charged
 from hazeglass.publisher.moments import design_stages, publish_moments
+from hazeglass.publisher.parts import NoisyPart, attempts_beside, take_parts
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import SEARCH_STEPS
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
@@ -35,7 +36,7 @@ from hazeglass.publisher.table import TableMechanism
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PartWriter", "publish", "publish_parts"]
+__all__ = ["PartWriter", "describe", "publish", "write_moments"]
 
 _ROWS_PER_PART = 1 << 22
 Progress = Callable[[int], None]
@@ -47,7 +48,7 @@ def publish(
     out: str | Path,
     *,
     ledger: str | Path | None = None,
-    engine: str = "threads",
+    engine: str | Engine = "threads",
     simulate_seed: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -55,11 +56,12 @@ def publish(
 
     Parameters
     ----------
-    data : anything tabular, or the path or glob of CSV or Parquet files
+    data : anything tabular, dask dataframes included, or the path, glob or address (s3://...) of CSV or Parquet files
     plan : a Plan, or the path of a plan.toml
     out : a folder that does not exist yet; it appears complete or not at all
     ledger : a ledger file the release is charged to, before anything is drawn
-    engine : 'serial' or 'threads'
+    engine : 'serial', 'threads', 'dask' (this session's dask client, or local processes), 'dask:tcp://host:8786', or an
+        Engine; moments are the same bits before noise whichever it is
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     progress : called with the number of rows done so far
@@ -71,27 +73,22 @@ def publish(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
-    workers = get_engine(engine)
     secret = _bits(simulate_seed)
     check_new(out)
-    rows = Rows(plan, open_table(data), progress)
-    with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
-        writer = BundleWriter(folder)
-        _finish(writer, publish_parts(rows, plan, writer, workers, bits))
+    with open_engine(engine) as workers:
+        rows = Rows(plan, open_table(data), progress)
+        with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
+            writer = BundleWriter(folder)
+            release = _publish_table if plan.form == "table" else write_moments
+            _finish(writer, release(rows, plan, writer, workers, bits))
     return load(out)
 
 
 class PartWriter(Protocol):
-    """Where the released numbers go."""
+    """Where released moments and synthetic rows go."""
 
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """One part from a stream of batches."""
-
-
-def publish_parts(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
-    """Draw the noise and write what is released, and return its description."""
-    release = _publish_table if plan.form == "table" else _publish_moments
-    return release(rows, plan, writer, engine, bits)
 
 
 def _draws(plan: Plan, rows: int) -> int:
@@ -118,7 +115,7 @@ def _finish(writer: BundleWriter, manifest: Manifest) -> None:
     writer.checksums()
 
 
-def _manifest(
+def describe(
     plan: Plan,
     n: int,
     bits: BitSource,
@@ -129,6 +126,7 @@ def _manifest(
     search: RadiusSearch | None = None,
     synthetic: SyntheticNote | None = None,
 ) -> Manifest:
+    """What release.json says, but for the hashes of the files."""
     import numpy
     import pyarrow
 
@@ -164,28 +162,13 @@ def _manifest(
 # -------------------------------------------------------------------------------------------------------- table
 
 
-def _publish_table(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
-    import pyarrow as pa
-
+def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
     mechanism = TableMechanism.design(plan, rows.n)
-    schema = pa.schema([(column.name, _cell_type(column, mechanism)) for column in mechanism.columns])
-
-    def noisy(numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
-        number, batch = numbered
-        cells = mechanism.release(rows.raw(batch), rows.unit_box(batch), bits.stream(number))
-        return pa.RecordBatch.from_arrays([pa.array(cell) for cell in cells], schema=schema)
-
-    blocks = engine.map(noisy, enumerate(rows.blocks()))
-    _write_parts(blocks, writer, schema)
-    rows.check_no_empty_column()
+    drawn_by = bits.elsewhere() if engine.remote else bits
+    with attempts_beside(writer) as folder:
+        take_parts(rows.run(engine, NoisyPart(mechanism, drawn_by, str(folder.resolve()))), folder, writer)
     slack = rows.n * mechanism.total_variation()
-    return _manifest(plan, rows.n, bits, slack, columns=mechanism.columns)
-
-
-def _cell_type(column: Column, mechanism: TableMechanism) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.int64() if mechanism.keeps_integers(column) else pa.float64()
+    return describe(plan, rows.n, bits, slack, columns=mechanism.columns)
 
 
 def _write_parts(blocks: Iterator[pa.RecordBatch], writer: PartWriter, schema: pa.Schema) -> None:
@@ -205,7 +188,8 @@ def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator
 # ---------------------------------------------------------------------------------------- moments and synthetic
 
 
-def _publish_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
+def write_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
+    """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
     stages, search = publish_moments(rows, plan, engine, bits)
     released = [stage.released(plan.names) for stage in stages]
     writer.parquet("moments.parquet", iter([moments_to_arrow(released)]), moments_schema())
@@ -217,7 +201,7 @@ def _publish_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine,
         _write_synthetic(made, plan, writer)
     slack = sum(stage.total_variation for stage in stages) + (search.total_variation if search else 0.0)
     designs = tuple(stage.stage for stage in stages)
-    return _manifest(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
+    return describe(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
 
 
 def _write_synthetic(made: SyntheticRows, plan: Plan, writer: PartWriter) -> None:
