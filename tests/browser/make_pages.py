@@ -16,7 +16,6 @@ from hazeglass.present import report as report_module
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
 from graphs import HOSTILE, made_graph  # the same made-up graphs as the tests of the pages use
 
-
 PLANTED = (8.675309424, -7.271828459, 9.141592653)  # no value of a page or of a release should look like these
 
 
@@ -66,7 +65,10 @@ def studio_data(folder):
     csv.write_csv(pa.table(list(many.T), names=[f"m{k}" for k in range(8)]), folder / "große" / "many rows.csv")
     fifty = many[:2000].repeat(7, axis=1)[:, :50]
     csv.write_csv(pa.table(list(fifty.T), names=[f"c{k}" for k in range(50)]), folder / "große" / "fifty.csv")
-    long = ["Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft", "Tempéra\u00adture " * 12]
+    long = [
+        "Donaudampfschifffahrtselektrizitätenhauptbetriebswerkbauunterbeamtengesellschaft",
+        "Tempéra\u00adture " * 12,
+    ]
     wide = [*long, *HOSTILE, *(f"Messwert Nr. {k} (Ω·m²)" for k in range(3000))]
     csv.write_csv(pa.table([[0.5, 0.25, 1.5]] * len(wide), names=wide), folder / "große" / "wide.csv")
 
