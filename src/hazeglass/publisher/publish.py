@@ -183,7 +183,7 @@ def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator
 def _publish_moments(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
     stages, search = publish_moments(rows, plan, engine, bits)
     released = [stage.released(plan.names) for stage in stages]
-    writer.parquet("moments.parquet", iter([moments_to_arrow(released)]), moments_schema())
+    writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
     note = None
     if plan.form == "synthetic":
         entropy = int(bits.uint64(1)[0])
