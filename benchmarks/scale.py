@@ -9,7 +9,7 @@ Every line is measured in a process of its own, in one run, after a small releas
     dask      moments by two local processes against one core; the same bits before noise
     recover   the covariance of the released table: time and peak memory
 
-    python benchmarks/scale.py [--rows 10000000] [--most-rows 10000000] [--folder DIR]
+    python benchmarks/scale.py [--rows 10000000] [--most-rows 10000000] [--folder DIR] [--only moments,table,...]
 
 With --most-rows 100000000 the growth in rows goes on with the same files under ten names each.
 """
@@ -42,6 +42,7 @@ from hazeglass.publisher.moments import exact_sums, first_stage
 from hazeglass.publisher.rows import Rows
 
 ROWS_PER_FILE = 1_000_000
+REPEAT = int(os.environ.get("HAZEGLASS_BENCH_REPEAT", "2"))
 
 
 def names(columns: int) -> list[str]:
@@ -171,10 +172,10 @@ def measure(kind: str, **arguments: Any) -> dict[str, Any]:
 # ------------------------------------------------------------------------------------------------ measurements
 
 
-def best_of(times: int, kind: str, out: Path | None = None, **arguments: Any) -> dict[str, Any]:
+def best_of(kind: str, out: Path | None = None, **arguments: Any) -> dict[str, Any]:
     """The quickest of several runs: what the machine can do when nobody else is using it."""
     runs = []
-    for _ in range(times):
+    for _ in range(REPEAT):
         if out is not None:
             shutil.rmtree(out, ignore_errors=True)
             arguments["out"] = str(out)
@@ -183,26 +184,31 @@ def best_of(times: int, kind: str, out: Path | None = None, **arguments: Any) ->
 
 
 def moments(folder: Path, data: Path, rows: int) -> None:
-    reading, multiplying = best_of(2, "read", data=str(data), columns=50), best_of(2, "product", rows=rows, columns=50)
+    reading, multiplying = best_of("read", data=str(data), columns=50), best_of("product", rows=rows, columns=50)
     floor = {key: reading[key] + multiplying[key] for key in ("wall", "cpu")}
-    print(f"moments {rows:.0e} x 50: reading {reading['wall']:.1f} s, product {multiplying['wall']:.1f} s on one core")
+    print(
+        f"moments {rows:.0e} x 50: reading {reading['wall']:.1f} s, product {multiplying['wall']:.1f} s on one core",
+        flush=True,
+    )
     for label, adaptive, passes in (("one stage", False, 1), ("two stages", True, 2)):
         common = {"data": str(data), "form": "moments", "columns": 50, "adaptive": adaptive, "out": folder / "m"}
-        one, two = (best_of(2, "publish", engine=engine, **common) for engine in ("serial", "threads"))
+        one, two = (best_of("publish", engine=engine, **common) for engine in ("serial", "threads"))
         print(
             f"  {label}: {one['wall']:.1f} s, {one['wall'] / floor['wall']:.2f} times that "
             f"({one['cpu'] / floor['cpu']:.2f} in processor time; {passes} pass{'es' * (passes > 1)} over the files), "
             f"{one['peak']:.0f} MiB; threads: {two['wall']:.1f} s, {one['wall'] / two['wall']:.2f} times as fast, "
-            f"{two['peak']:.0f} MiB"
+            f"{two['peak']:.0f} MiB, {two['cpu'] / one['cpu']:.2f} times the processor time",
+            flush=True,
         )
 
 
 def table(folder: Path, data: Path, rows: int) -> None:
     for engine in ("serial", "threads"):
-        found = best_of(1, "publish", folder / "t", data=str(data), form="table", columns=10, engine=engine)
+        found = best_of("publish", folder / "t", data=str(data), form="table", columns=10, engine=engine)
         print(
             f"table {rows:.0e} x 10, {engine}: {found['wall']:.1f} s, {rows * 10 / found['wall']:.2g} cells/s, "
-            f"{rows * 10 / found['cpu']:.2g} per second of a core, {found['peak']:.0f} MiB"
+            f"{rows * 10 / found['cpu']:.2g} per second of a core, {found['peak']:.0f} MiB",
+            flush=True,
         )
     found = measure("recover", release=str(folder / "t"))
     print(f"recover: covariance of the released table in {found['wall']:.1f} s, {found['peak']:.0f} MiB")
@@ -252,26 +258,36 @@ def cluster(data: Path, rows: int) -> None:
     )
 
 
+def measure_all(folder: Path, rows: int, most_rows: int, wanted: list[str]) -> None:
+    narrow = make_files(folder / "narrow", rows, 10)
+    wide = make_files(folder / "wide", rows, 50)
+    if "moments" in wanted:
+        moments(folder, wide, rows)
+    if "table" in wanted:
+        table(folder, narrow, rows)
+    if "dask" in wanted:
+        cluster(wide, rows)
+    if "rows" in wanted:
+        growth(folder, wide, "moments", 50, most_rows, rows)
+        growth(folder, narrow, "table", 10, rows, rows)
+    if "columns" in wanted:
+        growth_in_columns(folder)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=10_000_000)
     parser.add_argument("--most-rows", type=int, default=10_000_000)
     parser.add_argument("--folder", type=Path, default=None)
+    parser.add_argument("--only", default="moments,table,dask,rows,columns")
     parser.add_argument("--job", nargs=2, default=None)
     options = parser.parse_args()
     if options.job:
         run_job(options.job[0], json.loads(options.job[1]))
         return
-    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start")
+    print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start", flush=True)
     with tempfile.TemporaryDirectory(dir=options.folder) as name:
-        folder = Path(name)
-        wide, narrow = make_files(folder / "wide", options.rows, 50), make_files(folder / "narrow", options.rows, 10)
-        moments(folder, wide, options.rows)
-        table(folder, narrow, options.rows)
-        cluster(wide, options.rows)
-        for form, data, columns in (("moments", wide, 50), ("table", narrow, 10)):
-            growth(folder, data, form, columns, options.most_rows if form == "moments" else options.rows, options.rows)
-        growth_in_columns(folder)
+        measure_all(Path(name), options.rows, options.most_rows, options.only.split(","))
     print(f"load {os.getloadavg()[0]:.1f} at the end")
 
 
