@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,7 @@ def recover(
     weights: str = "noise",
     n_jobs: int | None = None,
     engine: str | Engine = "threads",
+    progress: Callable[[str], None] | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release.
 
@@ -70,6 +72,7 @@ def recover(
     n_jobs : how many jobs at a time for stars, cv and mse; as many as the engine has workers when None
     engine : who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786';
         the graph is the same whichever it is
+    progress : called with each step's name before it begins
 
     Returns
     -------
@@ -79,7 +82,11 @@ def recover(
         release = load(release)
     _check(alpha, select, fdr, release)
     with open_engine(engine) as workers, single_threaded_if_small(len(release.columns)):
-        return _recover(release, alpha, select, fdr, solver, weights, n_jobs, workers)
+        return _recover(release, alpha, select, fdr, solver, weights, n_jobs, workers, progress or _nobody)
+
+
+def _nobody(step: str) -> None:
+    """Whom progress is told when nobody asked."""
 
 
 def _recover(
@@ -91,14 +98,18 @@ def _recover(
     weights: str,
     n_jobs: int | None,
     engine: Engine,
+    progress: Callable[[str], None],
 ) -> Graph:
+    progress("correcting the covariance")
     corrected = correct(covariance_of(release, engine))
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
+    progress("choosing the penalty" if alpha is None else "fitting the graph")
     if alpha is None:
         choice, moved = _choose(release, corrected, setting, select, n_jobs, engine), 0.0
     else:
         choice, moved = _given(noisy, setting, float(alpha))
+    progress("working out intervals for every pair")
     gentle = inference_penalty(noisy, setting, choice.alpha)
     base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
     pairs = infer(noisy, base.precision)

@@ -241,6 +241,42 @@ def audit(
     run_audit(plan, quick, json, out)
 
 
+@app.command()
+@clear_errors
+def datasets(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder with the data; HAZEGLASS_DATA or our cache when left out.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        typer.Option(help="First download this one into our cache, where its terms allow it.", metavar="NAME"),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
+    from hazeglass.cli.datasets import list_datasets
+    from hazeglass.cli.printing import Printer
+
+    list_datasets(data_dir, fetch, Printer(json, quiet))
+
+
+@app.command()
+@clear_errors
+def studio(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Folders the studio may browse; this one when none is given.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="A port of this machine; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+    upload_limit: Annotated[int, typer.Option(help="Largest .zip an analyst may upload, in MiB.", min=1)] = 1024,
+) -> None:
+    """Both rooms in your browser, on this machine only: publish from one, look at releases in the other."""
+    from hazeglass.cli.studio import open_studio
+
+    open_studio(folders or [Path()], port, browser, upload_limit)
+
+
 LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
 
 
