@@ -29,16 +29,20 @@ class Graph:
     """What :func:`hazeglass.recover` returns.
 
     names      the nodes
-    precision  the penalised precision matrix, on the scale named in `fit`
+    precision  the penalised precision matrix, on the scale named in `fit`; that of all features for curved dependence
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
-               ci_high, p_value, q_value, selected (and stability, when stars chose the penalty)
+               ci_high, p_value, q_value, selected (and stability, when stars chose the penalty). For curved dependence
+               partial_correlation is that of the linear part, precision the signed norm of the pair's block, and two
+               more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
+    features   names of the rows of `precision` where they are not the nodes (curved dependence)
     """
 
     names: tuple[str, ...]
     precision: FloatArray
     edges: pa.Table
     fit: Mapping[str, Any]
+    features: tuple[str, ...] = ()
 
     # ------------------------------------------------------------------------------------------------- looking
 
@@ -48,7 +52,7 @@ class Graph:
         import pyarrow.compute as pc
 
         chosen = self.edges.filter(self.edges["selected"])
-        strength = pc.abs(chosen["partial_correlation"])
+        strength = pc.abs(chosen[self._strength_column])
         return chosen.take(pc.sort_indices(strength, sort_keys=[("", "descending")]))
 
     @property
@@ -71,10 +75,14 @@ class Graph:
         return matrix | matrix.T
 
     def strength(self) -> FloatArray:
-        """Absolute partial correlations with a zero diagonal: the score behind an ROC curve."""
-        matrix = np.abs(self.partial_correlations)
-        np.fill_diagonal(matrix, 0.0)
-        return matrix
+        """Absolute partial correlations (curved: strengths) with a zero diagonal: the score behind an ROC curve."""
+        matrix = np.zeros((len(self.names), len(self.names)))
+        matrix[np.triu_indices(len(self.names), 1)] = np.abs(self.edges[self._strength_column].to_numpy())
+        return matrix + matrix.T
+
+    @property
+    def _strength_column(self) -> str:
+        return "strength" if "strength" in self.edges.column_names else "partial_correlation"
 
     def components(self) -> list[tuple[str, ...]]:
         """Connected components of the selected edges, the largest first."""
@@ -96,10 +104,10 @@ class Graph:
         """AUC, average precision, F1, structural Hamming distance and ROC points against true edges given as pairs."""
         labels = truth_labels(_pairs(self.edges), truth, self.names)
         selected = self.edges["selected"].to_numpy(zero_copy_only=False)
-        return score_pairs(labels, np.abs(self.edges["partial_correlation"].to_numpy()), selected)
+        return score_pairs(labels, np.abs(self.edges[self._strength_column].to_numpy()), selected)
 
     def auc(self, truth: Iterable[Iterable[str]]) -> float:
-        """Area under the ROC curve of the absolute partial correlations."""
+        """Area under the ROC curve of the strengths."""
         return self.scores(truth).auc
 
     def diff(self, other: Graph) -> GraphDiff:
@@ -107,7 +115,7 @@ class Graph:
         if set(self.names) != set(other.names):
             raise InputError("graphs can be compared only over the same nodes, and these differ.")
         before, after = self._signs(), other._signs()
-        changed = [pair for pair in before.keys() & after.keys() if before[pair] != after[pair]]
+        changed = [pair for pair in before.keys() & after.keys() if before[pair] * after[pair] < 0]
         return GraphDiff(
             _ordered(after.keys() - before.keys()), _ordered(before.keys() - after.keys()), _ordered(changed)
         )
@@ -120,16 +128,19 @@ class Graph:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _signs(self) -> dict[frozenset[str], bool]:
+    def _signs(self) -> dict[frozenset[str], float]:
         chosen = self.selected
-        signs = (chosen["partial_correlation"].to_numpy() > 0).tolist()
-        return dict(zip(_pairs(chosen), signs, strict=True))
+        signs = np.sign(chosen["partial_correlation"].to_numpy())
+        if "shape" in chosen.column_names:  # a curved dependence rises and falls: it has no sign to change
+            signs[np.array(chosen["shape"].to_pylist()) == "curved"] = 0
+        return dict(zip(_pairs(chosen), signs.tolist(), strict=True))
 
     # ------------------------------------------------------------------------------------------------ ways out
 
     def _edge_matrix(self) -> FloatArray:
-        """Partial correlations of the selected edges, zero elsewhere: what pictures show."""
-        return np.where(self.adjacency, self.partial_correlations, 0.0)
+        """Signed strengths of the selected edges, zero elsewhere: what pictures show."""
+        sign = np.where(self.partial_correlations < 0, -1.0, 1.0)
+        return np.where(self.adjacency, sign * self.strength(), 0.0)
 
     def plot(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw the selected edges with matplotlib; `save` names an .svg, .pdf or .png. Returns the Axes."""
@@ -197,7 +208,7 @@ class Graph:
 
         with new_folder(out) as folder:
             _write_csv(self.edges, folder / "edges.csv")
-            _write_precision(self.names, self.precision, folder / "precision.parquet")
+            _write_precision(self.features or self.names, self.precision, folder / "precision.parquet")
             self.write(folder / "graph.graphml")
             text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
             (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
@@ -232,7 +243,7 @@ def _write_csv(edges: pa.Table, path: Path) -> None:
 
 
 def _write_precision(names: tuple[str, ...], precision: FloatArray, path: Path) -> None:
-    """One named column per node; rows are in the same order."""
+    """One named column per node (or feature); rows are in the same order."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 

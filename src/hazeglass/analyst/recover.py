@@ -11,6 +11,8 @@ import numpy as np
 from hazeglass._version import __version__
 from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
+from hazeglass.analyst.curved.blocks import FeatureBlocks, blocks_of_moments
+from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.inference import PairInference, infer
 from hazeglass.analyst.moments import NoisyCovariance, covariance_of, rows_of
@@ -43,6 +45,7 @@ def recover(
     fdr: float = 0.1,
     solver: str = "auto",
     weights: str = "noise",
+    dependence: str | None = None,
     n_jobs: int | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release.
@@ -58,6 +61,8 @@ def recover(
     fdr : pairs with a q-value of at most this are selected
     solver : which graphical lasso solver to use
     weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
+    dependence : 'linear', or 'curved' for dependence of any smooth shape; None for what the release was made for.
+        Curved graphs have two more columns: strength, and shape ('linear' or 'curved')
     n_jobs : threads for stars, cv and mse
 
     Returns
@@ -68,6 +73,10 @@ def recover(
         release = load(release)
     _check(alpha, select, fdr, release)
     with single_threaded_if_small(len(release.columns)):
+        if _wants_curves(release, dependence, select):
+            return recover_curved(
+                _feature_blocks(release), _release_record(release), alpha=alpha, fdr=fdr, weights=weights
+            )
         return _recover(release, alpha, select, fdr, solver, weights, n_jobs)
 
 
@@ -140,6 +149,32 @@ def _check(alpha: float | None, select: str, fdr: float, release: Release) -> No
         raise InputError("a graph needs at least 2 columns, and this release has 1.")
 
 
+def _wants_curves(release: Release, dependence: str | None, select: str) -> bool:
+    """What is asked for, or else what the release was made for; refused where it cannot be had."""
+    if dependence not in (None, "linear", "curved"):
+        raise InputError(f"dependence must be 'linear' or 'curved', got {dependence!r}.")
+    made_for = release.form == "moments" and release.manifest.stages[-1].features == "hermite"
+    if dependence == "linear" or (dependence is None and not made_for):
+        return False
+    if not made_for:
+        raise InputError(
+            f"dependence = 'curved' needs squares and cubes, and this {release.form} release has none. "
+            "Ask the publisher for one with dependence = \"curved\" in its plan, or use 'linear'."
+        )
+    if select != "ebic":
+        raise InputError(f"curved dependence chooses its penalty by 'ebic', got select = {select!r}.")
+    return True
+
+
+def _feature_blocks(release: Release) -> FeatureBlocks:
+    stage = release.manifest.stages[-1]
+    note = (
+        f"Rows were clipped to length {stage.radius:.3g} together with their squares and cubes; strengths are those of "
+        "clipped rows."
+    )
+    return blocks_of_moments(release.moments()[-1], release.n, (note,) if stage.clipped else ())
+
+
 def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
     import pyarrow as pa
 
@@ -163,11 +198,9 @@ def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fd
     return table.append_column("stability", pa.array(choice.stability[rows, columns]))
 
 
-def _fit_record(
-    release: Release, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
-) -> dict[str, Any]:
-    """Everything a reader needs to judge the estimate, as it goes into fit.json."""
-    manifest, solution = release.manifest, choice.solution
+def _release_record(release: Release) -> dict[str, Any]:
+    """What fit.json says of the data."""
+    manifest = release.manifest
     return {
         "hazeglass": __version__,
         "title": manifest.title,
@@ -180,6 +213,17 @@ def _fit_record(
         "epsilon": manifest.epsilon,
         "delta": manifest.delta,
         "simulation": manifest.simulation,
+    }
+
+
+def _fit_record(
+    release: Release, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
+) -> dict[str, Any]:
+    """Everything a reader needs to judge the estimate, as it goes into fit.json."""
+    manifest, solution = release.manifest, choice.solution
+    return {
+        **_release_record(release),
+        "dependence": "linear",
         "scale": "correlation",
         "standard_deviations": dict(zip(manifest.names, corrected.standard_deviations.tolist(), strict=True)),
         "effective_rows": effective_rows(corrected.noisy),
