@@ -1,21 +1,18 @@
-"""A release in, a graph out."""
+"""A release (or clean rows) in, a graph out."""
 
 from __future__ import annotations
 
 import warnings
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hazeglass._version import __version__
 from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
-from hazeglass.analyst.curved.blocks import FeatureBlocks, blocks_of_moments
 from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.inference import PairInference, infer
-from hazeglass.analyst.moments import NoisyCovariance, covariance_of, rows_of
+from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import (
     Choice,
@@ -26,7 +23,7 @@ from hazeglass.analyst.selection import (
     inference_penalty,
     stars,
 )
-from hazeglass.bundle.reader import Release, load
+from hazeglass.analyst.sources import Source, source_of
 from hazeglass.errors import InputError, RepairWarning
 
 if TYPE_CHECKING:
@@ -35,10 +32,11 @@ if TYPE_CHECKING:
 __all__ = ["recover"]
 
 SELECTIONS = ("ebic", "stars", "cv", "mse")
+MARGINALS = ("as-is", "normal-scores")
 
 
 def recover(
-    release: Release | str | Path,
+    data: Any,
     *,
     alpha: float | None = None,
     select: str = "ebic",
@@ -46,42 +44,48 @@ def recover(
     solver: str = "auto",
     weights: str = "noise",
     dependence: str | None = None,
+    marginals: str = "as-is",
     n_jobs: int | None = None,
 ) -> Graph:
-    """Recover the graph of conditional dependence from a release.
+    """Recover the graph of conditional dependence from a release, or from clean rows.
 
     Everything is computed from the release, so none of it costs privacy.
 
     Parameters
     ----------
-    release : a Release, or the folder of one (it is verified first)
+    data : a Release, or the folder of one (it is verified first); or rows without noise: a data frame, an array, the
+        path of a CSV or Parquet file
     alpha : the penalty, on the correlation scale; chosen by `select` when None
-    select : how to choose the penalty: 'ebic', 'stars' (stability), and for table releases also 'cv' (held-out
+    select : how to choose the penalty: 'ebic', 'stars' (stability), and where there are rows also 'cv' (held-out
         likelihood) and 'mse' (the paper's squared error)
     fdr : pairs with a q-value of at most this are selected
     solver : which graphical lasso solver to use
     weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
     dependence : 'linear', or 'curved' for dependence of any smooth shape; None for what the release was made for.
         Curved graphs have two more columns: strength, and shape ('linear' or 'curved')
+    marginals : 'as-is', or 'normal-scores' to map each column to a standard normal through its ranks first (a Gaussian
+        copula; for counts and other columns far from normal). Needs rows, with little noise or none
     n_jobs : threads for stars, cv and mse
 
     Returns
     -------
     Graph
     """
-    if not isinstance(release, Release):
-        release = load(release)
-    _check(alpha, select, fdr, release)
-    with single_threaded_if_small(len(release.columns)):
-        if _wants_curves(release, dependence, select):
-            return recover_curved(
-                _feature_blocks(release), _release_record(release), alpha=alpha, fdr=fdr, weights=weights
-            )
-        return _recover(release, alpha, select, fdr, solver, weights, n_jobs)
+    source = source_of(data)
+    _check(alpha, select, fdr, source)
+    if marginals not in MARGINALS:
+        raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
+    if marginals == "normal-scores":
+        source = source.as_normal_scores()
+    with single_threaded_if_small(len(source.names)):
+        if _wants_curves(source, dependence, select):
+            record = {**source.record, "marginals": marginals}
+            return recover_curved(source.blocks(), record, alpha=alpha, fdr=fdr, weights=weights)
+        return _recover_linear(source, alpha, select, fdr, solver, weights, n_jobs)
 
 
-def _recover(
-    release: Release,
+def _recover_linear(
+    source: Source,
     alpha: float | None,
     select: str,
     fdr: float,
@@ -89,36 +93,34 @@ def _recover(
     weights: str,
     n_jobs: int | None,
 ) -> Graph:
-    corrected = correct(covariance_of(release))
+    corrected = correct(source.covariance())
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
     if alpha is None:
-        choice, moved = _choose(release, corrected, setting, select, n_jobs), 0.0
+        choice, moved = _choose(source, corrected, setting, select, n_jobs), 0.0
     else:
         choice, moved = _given(noisy, setting, float(alpha))
     gentle = inference_penalty(noisy, setting, choice.alpha)
     base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
     pairs = infer(noisy, base.precision)
     edges = _edge_table(noisy.names, choice, pairs, fdr)
-    record = _fit_record(release, corrected, choice, gentle, moved, weights, fdr)
+    record = _fit_record(source, corrected, choice, gentle, moved, weights, fdr)
     return Graph(noisy.names, choice.solution.precision, edges, record)
 
 
-def _choose(release: Release, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None) -> Choice:
+def _choose(source: Source, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None) -> Choice:
     if select == "ebic":
         return ebic(corrected.noisy, setting)
-    source = None
-    if release.form == "table":
-        rows, noise = rows_of(release)
-        source = FoldSource(rows, noise, corrected.standard_deviations)
+    held = source.noisy_rows()
+    folds = None if held is None else FoldSource(*held, corrected.standard_deviations)
     if select == "stars":
-        return stars(corrected.noisy, setting, source, n_jobs=n_jobs)
-    if source is None:
+        return stars(corrected.noisy, setting, folds, n_jobs=n_jobs)
+    if folds is None:
         raise InputError(
-            f"select = {select!r} needs rows to hold out, and a {release.form} release has none of its own. "
+            f"select = {select!r} needs rows to hold out, and a {source.form} release has none of its own. "
             "Use 'ebic' or 'stars'."
         )
-    return cross_validate(corrected.noisy, setting, source, select, n_jobs=n_jobs)
+    return cross_validate(corrected.noisy, setting, folds, select, n_jobs=n_jobs)
 
 
 def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choice, float]:
@@ -138,41 +140,25 @@ def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choi
     return Choice("given", alpha, setting.fit(repair.at(alpha), alpha)), moved
 
 
-def _check(alpha: float | None, select: str, fdr: float, release: Release) -> None:
+def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None:
     if alpha is not None and not (np.isfinite(alpha) and alpha >= 0):
         raise InputError(f"alpha must be a finite number, at least 0, got {alpha!r}.")
     if select not in SELECTIONS:
         raise InputError(f"select must be one of {', '.join(SELECTIONS)}, got {select!r}.")
     if not 0 < fdr < 1:
         raise InputError(f"fdr must lie strictly between 0 and 1, got {fdr!r}; 0.1 is a common choice.")
-    if len(release.columns) < 2:
+    if len(source.names) < 2:
         raise InputError("a graph needs at least 2 columns, and this release has 1.")
 
 
-def _wants_curves(release: Release, dependence: str | None, select: str) -> bool:
-    """What is asked for, or else what the release was made for; refused where it cannot be had."""
+def _wants_curves(source: Source, dependence: str | None, select: str) -> bool:
+    """What is asked for, or else what the release was made for."""
     if dependence not in (None, "linear", "curved"):
         raise InputError(f"dependence must be 'linear' or 'curved', got {dependence!r}.")
-    made_for = release.form == "moments" and release.manifest.stages[-1].features == "hermite"
-    if dependence == "linear" or (dependence is None and not made_for):
-        return False
-    if not made_for:
-        raise InputError(
-            f"dependence = 'curved' needs squares and cubes, and this {release.form} release has none. "
-            "Ask the publisher for one with dependence = \"curved\" in its plan, or use 'linear'."
-        )
-    if select != "ebic":
+    curved = source.made_for_curves if dependence is None else dependence == "curved"
+    if curved and select != "ebic":
         raise InputError(f"curved dependence chooses its penalty by 'ebic', got select = {select!r}.")
-    return True
-
-
-def _feature_blocks(release: Release) -> FeatureBlocks:
-    stage = release.manifest.stages[-1]
-    note = (
-        f"Rows were clipped to length {stage.radius:.3g} together with their squares and cubes; strengths are those of "
-        "clipped rows."
-    )
-    return blocks_of_moments(release.moments()[-1], release.n, (note,) if stage.clipped else ())
+    return curved
 
 
 def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
@@ -198,34 +184,17 @@ def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fd
     return table.append_column("stability", pa.array(choice.stability[rows, columns]))
 
 
-def _release_record(release: Release) -> dict[str, Any]:
-    """What fit.json says of the data."""
-    manifest = release.manifest
-    return {
-        "hazeglass": __version__,
-        "title": manifest.title,
-        "form": manifest.form,
-        "n": manifest.n,
-        "unit": manifest.unit.name,
-        "unit_readings": manifest.unit.readings,
-        "unit_max_rows": manifest.unit.max_rows,
-        "mu": manifest.mu,
-        "epsilon": manifest.epsilon,
-        "delta": manifest.delta,
-        "simulation": manifest.simulation,
-    }
-
-
 def _fit_record(
-    release: Release, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
+    source: Source, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
 ) -> dict[str, Any]:
     """Everything a reader needs to judge the estimate, as it goes into fit.json."""
-    manifest, solution = release.manifest, choice.solution
+    solution = choice.solution
     return {
-        **_release_record(release),
+        **source.record,
         "dependence": "linear",
+        "marginals": "as-is" if source.scores is None else "normal-scores",
         "scale": "correlation",
-        "standard_deviations": dict(zip(manifest.names, corrected.standard_deviations.tolist(), strict=True)),
+        "standard_deviations": dict(zip(source.names, corrected.standard_deviations.tolist(), strict=True)),
         "effective_rows": effective_rows(corrected.noisy),
         "alpha": choice.alpha,
         "alpha_chosen_by": choice.method,

@@ -42,6 +42,9 @@ class Pairs:
         ]
         kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value")
         numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept}
+        if "strength" in edges.column_names:
+            numbers["strength"] = edges["strength"].to_numpy().astype(np.float64)
+            numbers["curved"] = np.array([shape == "curved" for shape in edges["shape"].to_pylist()], dtype=np.float64)
         return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
 
     def matrix(self, p: int, values: FloatArray) -> FloatArray:
@@ -50,17 +53,20 @@ class Pairs:
         matrix[self.i, self.j] = matrix[self.j, self.i] = values
         return matrix
 
+    @property
+    def strength(self) -> FloatArray:
+        """What pictures show: the strength of a curved graph's pairs, else the absolute partial correlation."""
+        return np.abs(self.numbers.get("strength", self.numbers["partial_correlation"]))
+
     def likeliest(self, most: int) -> npt.NDArray[np.int64]:
         """Pairs in the order of their q-value, the strongest first among equals; at most so many."""
-        strength = np.abs(self.numbers["partial_correlation"])
-        return np.lexsort((-strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
+        return np.lexsort((-self.strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
 
 
 def page_data(names: Sequence[str], pairs: Pairs, fdr: float) -> dict[str, Any]:
     """Everything the page's script needs, ready for JSON."""
     p = len(names)
-    strength = np.abs(pairs.numbers["partial_correlation"])
-    linked = pairs.matrix(p, np.where(pairs.selected, strength, 0.0))
+    linked = pairs.matrix(p, np.where(pairs.selected, pairs.strength, 0.0))
     groups = communities(linked)
     spots = node_positions(linked > 0)
     kept = pairs.likeliest(MOST_PAIRS)
@@ -84,10 +90,18 @@ def page_data(names: Sequence[str], pairs: Pairs, fdr: float) -> dict[str, Any]:
                 short: _packed(pairs.numbers[key][kept])
                 for short, key in (("r", "partial_correlation"), ("e", "std_error"), ("l", "ci_low"), ("h", "ci_high"))
             },
+            **_shapes(pairs, kept),
             "p": _short(pairs.numbers["p_value"][kept]),
             "q": _short(pairs.numbers["q_value"][kept], rates),
         },
     }
+
+
+def _shapes(pairs: Pairs, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
+    """Strengths, and 1 for a curved dependence; nothing for a graph of partial correlations."""
+    if "strength" not in pairs.numbers:
+        return {}
+    return {"s": _packed(pairs.numbers["strength"][kept]), "c": pairs.numbers["curved"][kept].astype(int).tolist()}
 
 
 def _packed(values: FloatArray) -> list[int]:

@@ -28,6 +28,7 @@ __all__ = ["LEFTOVER", "CurvedInference", "infer_blocks"]
 
 # What three features of the column between leave of a path, as a share of the product of its two strengths.
 LEFTOVER = 0.5
+_DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +62,7 @@ def infer_blocks(
     found = -(scale @ debiased @ scale).reshape(p, size, p, size)[i, :, j, :]
     covariances = blocks.error.carried(scale @ precision).block_covariances(size)
     entries = found.reshape(len(i), size * size)
-    solved = np.linalg.solve(covariances, entries[:, :, None])[:, :, 0]
-    statistic = np.einsum("pa,pa->p", entries, solved)
-    p_value = _tail(statistic, covariances, leftover * _best_path(precision, size)[i, j])
+    statistic, p_value = _test(entries, covariances, leftover * _best_path(precision, size)[i, j])
     directions = linear_directions(blocks.whitener, scale, size)
     both = np.einsum("pa,pb->pab", directions[i], directions[j]).reshape(len(i), -1)
     estimate = np.einsum("pa,pa->p", both, entries)
@@ -115,15 +114,23 @@ def _best_path(precision: FloatArray, size: int) -> FloatArray:
     return np.array([np.max(row * strength, axis=1) for row in strength])
 
 
-def _tail(statistic: FloatArray, covariances: FloatArray, margin: FloatArray) -> FloatArray:
-    """P(statistic at least this large) for a block of size `margin` that points in no direction in particular."""
+def _test(entries: FloatArray, covariances: FloatArray, margin: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The statistic of every block, and P(at least as large) for a block of size `margin` in no particular direction.
+
+    A column of few values has features that depend on each other, and directions without error are no evidence: they
+    are left out, and the degrees of freedom are those that remain.
+    """
     from scipy.stats import ncx2
 
-    degrees = covariances.shape[1]
-    shift = margin**2 * np.mean(1.0 / np.linalg.eigvalsh(covariances), axis=1)
+    variances, axes = np.linalg.eigh(covariances)
+    alive = variances > _DEAD * variances[:, -1:]
+    weights = np.where(alive, 1.0 / np.where(alive, variances, 1.0), 0.0)
+    statistic = np.sum(np.einsum("pab,pa->pb", axes, entries) ** 2 * weights, axis=1)
+    degrees = alive.sum(axis=1)
+    shift = margin**2 * weights.sum(axis=1) / degrees
     central = chdtrc(degrees, statistic)
     shifted = ncx2.sf(statistic, degrees, np.maximum(shift, 1e-9))
-    return np.asarray(np.where(shift > 1e-9, np.maximum(shifted, central), central))
+    return statistic, np.asarray(np.where(shift > 1e-9, np.maximum(shifted, central), central))
 
 
 def _pair_inference(estimate: FloatArray, error: FloatArray, p_value: FloatArray, level: float) -> PairInference:

@@ -59,7 +59,7 @@ def group_ebic(refit: Refit) -> Choice:
         alphas.append(alpha)
         if len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
             break
-    best = int(np.argmin(scores))
+    best = int(np.flatnonzero(np.array(scores) == min(scores))[-1])  # of one graph's penalties the gentlest
     counts = tuple(int(np.triu(support_of(solution, size), 1).sum()) for solution in solutions)
     return Choice("ebic", alphas[best], solutions[best], tuple(alphas), tuple(scores), counts)
 

@@ -23,7 +23,7 @@ function drawGraph() {
   const lines = edges.slice(0, mostLines);
   const shown = d3.range(nodeCount).filter((node) => nodeCount <= mostNodes || neighbours.get(node).size > 0);
   lineLayer.selectAll("line").data([...lines].reverse(), (k) => k).join("line")
-    .attr("class", (k) => pairs.r[k] < 0 ? "neg" : "pos")
+    .attr("class", kind)
     .attr("stroke-width", (k) => 0.8 + 4.6 * strength[k] / strongest)
     .on("pointermove", (event, k) => showTip(event, describePair(k))).on("pointerleave", hideTip).order();
   nodeLayer.selectAll("circle").data(shown, (node) => node).join("circle")

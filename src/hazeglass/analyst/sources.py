@@ -1,0 +1,154 @@
+"""What a graph can be recovered from: a release in any form, or plain rows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass._version import __version__
+from hazeglass.analyst.curved.blocks import FeatureBlocks, blocks_of_moments
+from hazeglass.analyst.curved.rows import blocks_of_rows
+from hazeglass.analyst.moments import NoisyCovariance, covariance_of, covariance_of_rows, rows_of
+from hazeglass.analyst.scores import NormalScores, normal_scores
+from hazeglass.bundle.manifest import CellNoise
+from hazeglass.bundle.reader import Release, load
+from hazeglass.errors import InputError
+
+__all__ = ["Source", "source_of"]
+
+FloatArray = npt.NDArray[np.float64]
+_TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """Named columns, what is known of them, and what fit.json says of where they came from.
+
+    rows    the rows themselves, where there are any
+    cells   the noise in their cells, column by column; None for a column without
+    scores  the rows as normal scores, when those were asked for
+    """
+
+    names: tuple[str, ...]
+    n: int
+    form: str
+    record: dict[str, Any]
+    release: Release | None = None
+    rows: FloatArray | None = None
+    cells: tuple[CellNoise | None, ...] = ()
+    scores: NormalScores | None = None
+
+    @property
+    def made_for_curves(self) -> bool:
+        """Whether squares and cubes were released."""
+        return (
+            self.release is not None
+            and self.form == "moments"
+            and self.release.manifest.stages[-1].features == "hermite"
+        )
+
+    def noisy_rows(self) -> tuple[FloatArray, FloatArray] | None:
+        """Rows and the covariance of the noise in each, or None where there are no rows."""
+        if self.scores is not None:
+            return self.scores.values, np.diag(self.scores.noise)
+        if self.rows is None:
+            return None
+        return self.rows, np.diag([0.0 if cell is None else cell.variance for cell in self.cells])
+
+    def covariance(self) -> NoisyCovariance:
+        """The corrected covariance of the columns."""
+        if self.scores is None and self.release is not None:
+            return covariance_of(self.release)
+        rows, noise = self.noisy_rows() or (np.empty((0, 0)), np.empty((0, 0)))
+        noisy = covariance_of_rows(rows, noise, self.names)
+        return replace(noisy, notes=() if self.scores is None else (self.scores.note,))
+
+    def blocks(self) -> FeatureBlocks:
+        """The covariance of the columns' features."""
+        if self.rows is not None:
+            return self._blocks_of_rows(self.rows)
+        if self.release is None or not self.made_for_curves:
+            raise InputError(
+                f"dependence = 'curved' needs squares and cubes, and this {self.form} release has none. Ask the "
+                "publisher for one with dependence = \"curved\" in its plan, or use 'linear'."
+            )
+        stage = self.release.manifest.stages[-1]
+        note = (
+            f"Rows were clipped to length {stage.radius:.3g} together with their squares and cubes; strengths are "
+            "those of clipped rows."
+        )
+        return blocks_of_moments(self.release.moments()[-1], self.n, (note,) if stage.clipped else ())
+
+    def _blocks_of_rows(self, rows: FloatArray) -> FeatureBlocks:
+        if self.scores is None:
+            return blocks_of_rows(rows, self.cells, self.names)
+        if any(cell is not None for cell in self.cells):
+            raise InputError(
+                "curved dependence of normal scores needs rows without noise, and these have some. Use marginals = "
+                "'as-is', which corrects squares and cubes for the noise exactly, or dependence = 'linear'."
+            )
+        return blocks_of_rows(self.scores.ranked, self.cells, self.names, (self.scores.note,))
+
+    def as_normal_scores(self) -> Source:
+        """The same columns, each mapped to a standard normal through its ranks."""
+        if self.rows is None:
+            raise InputError(
+                f"marginals = 'normal-scores' needs rows to rank, and a {self.form} release has none of its own. Use "
+                "'as-is'; the publisher can choose a transform in the plan."
+            )
+        variances = np.array([0.0 if cell is None else cell.variance for cell in self.cells])
+        return replace(self, scores=normal_scores(self.rows, variances, self.names))
+
+
+def source_of(data: Any) -> Source:
+    """A release, the place of one, or rows: a data frame, an array, or the path of a CSV or Parquet file."""
+    if isinstance(data, str | Path) and not str(data).lower().endswith(_TABLES):
+        data = load(data)
+    return _of_release(data) if isinstance(data, Release) else _of_rows(data)
+
+
+def _of_release(release: Release) -> Source:
+    manifest = release.manifest
+    record = {
+        "hazeglass": __version__,
+        "title": manifest.title,
+        "form": manifest.form,
+        "n": manifest.n,
+        "unit": manifest.unit.name,
+        "unit_readings": manifest.unit.readings,
+        "unit_max_rows": manifest.unit.max_rows,
+        "mu": manifest.mu,
+        "epsilon": manifest.epsilon,
+        "delta": manifest.delta,
+        "simulation": manifest.simulation,
+    }
+    source = Source(manifest.names, release.n, release.form, record, release)
+    if release.form != "table":
+        return source
+    return replace(source, rows=rows_of(release)[0], cells=tuple(column.cell_noise for column in release.columns))
+
+
+def _of_rows(data: Any) -> Source:
+    """Rows as they are: nothing protects them, and fit.json says so."""
+    from hazeglass.compute.tables import floats, open_table
+
+    table = open_table(data)
+    rows = np.concatenate([floats(batch, table.names) for batch in table.blocks(table.names)])
+    if not np.isfinite(rows).all():
+        raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
+    if len(rows) < 4:
+        raise InputError(f"a graph needs at least 4 rows, got {len(rows)}.")
+    nothing = dict.fromkeys(("unit", "unit_readings", "unit_max_rows", "mu", "epsilon", "delta"))
+    record = {
+        "hazeglass": __version__,
+        "title": "Clean rows",
+        "form": "rows",
+        "n": len(rows),
+        **nothing,
+        "simulation": False,
+    }
+    return Source(table.names, len(rows), "rows", record, rows=rows, cells=(None,) * len(table.names))
