@@ -6,8 +6,8 @@ the two columns' features, with a covariance C that both noises make. Then vec(R
 degrees of freedom if the block is zero.
 
 Between columns that depend on each other only through a third, the block is zero only as far as three features describe
-the third column's part in it. What they leave is smaller than the product of the two strengths that led there, so the
-test asks whether the block is larger than half of it: a non-central chi-square (docs/maths/curved.md).
+the third column's part in it. What they leave is a share of the product of the two dependences that led there, so the
+test asks whether the block is larger than that: a non-central chi-square (docs/maths/curved.md).
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from scipy.special import chdtrc, ndtri
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
 from hazeglass.analyst.curved.group_penalty import block_norms
-from hazeglass.analyst.curved.ridge import block_scale, partial_blocks
+from hazeglass.analyst.curved.ridge import block_scale
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.inference import PairInference, benjamini_hochberg
 
 __all__ = ["LEFTOVER", "CurvedInference", "infer_blocks"]
 
-# What three features of the column between leave of a path, as a share of the product of its two strengths.
-LEFTOVER = 0.5
+# What three features of the column between leave of a path, as a share of the product of its two dependences.
+LEFTOVER = 0.4
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
@@ -62,7 +62,7 @@ def infer_blocks(
     found = -(scale @ debiased @ scale).reshape(p, size, p, size)[i, :, j, :]
     covariances = blocks.error.carried(scale @ precision).block_covariances(size)
     entries = found.reshape(len(i), size * size)
-    statistic, p_value = _test(entries, covariances, leftover * _best_path(precision, size)[i, j])
+    statistic, p_value = _test(entries, covariances, leftover * _best_path(blocks)[i, j])
     directions = linear_directions(blocks.whitener, scale, size)
     both = np.einsum("pa,pb->pab", directions[i], directions[j]).reshape(len(i), -1)
     estimate = np.einsum("pa,pa->p", both, entries)
@@ -107,9 +107,10 @@ def _is_curved(
     return np.asarray((linear <= means / 2) | (linear <= total / 4))
 
 
-def _best_path(precision: FloatArray, size: int) -> FloatArray:
-    """The largest product of two strengths that leads from i to j through a third column."""
-    strength = np.minimum(block_norms(partial_blocks(precision, size), size), 1.0)
+def _best_path(blocks: FeatureBlocks) -> FloatArray:
+    """The largest product of two columns' dependence on a third, |S_ik|_F |S_kj|_F with the noise's part taken off."""
+    squares = np.square(block_norms(blocks.covariance, blocks.size)) - np.square(blocks.block_sd())
+    strength = np.sqrt(np.clip(squares, 0.0, 1.0))
     np.fill_diagonal(strength, 0.0)
     return np.array([np.max(row * strength, axis=1) for row in strength])
 
