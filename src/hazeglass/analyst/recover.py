@@ -36,7 +36,7 @@ MARGINALS = ("as-is", "normal-scores")
 
 
 def recover(
-    data: Any,
+    release: Any,
     *,
     alpha: float | None = None,
     select: str = "ebic",
@@ -53,8 +53,8 @@ def recover(
 
     Parameters
     ----------
-    data : a Release, or the folder of one (it is verified first); or rows without noise: a data frame, an array, the
-        path of a CSV or Parquet file
+    release : a Release, or the folder of one (it is verified first); or rows without noise: a data frame, an array,
+        the path of a CSV or Parquet file
     alpha : the penalty, on the correlation scale; chosen by `select` when None
     select : how to choose the penalty: 'ebic', 'stars' (stability), and where there are rows also 'cv' (held-out
         likelihood) and 'mse' (the paper's squared error)
@@ -71,7 +71,7 @@ def recover(
     -------
     Graph
     """
-    source = source_of(data)
+    source = source_of(release)
     _check(alpha, select, fdr, source)
     if marginals not in MARGINALS:
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")

@@ -1,14 +1,13 @@
-"""Blocks of features from rows, clean or with known noise in their cells, with error bars from the rows themselves.
+"""Blocks of features from rows, clean or with known noise in their cells.
 
-The covariance of the features is a mean over rows of the matrix M_r = (f_r - m)(f_r - m)^T, and with noisy cells its
-diagonal blocks are replaced by unbiased ones (deconvolve.py). So the covariance of anything linear in it is that of the
-same thing row by row, divided by n: no model of the rows is needed.
+With noisy cells the features are polynomials that are unbiased for those of the clean cells, and the products within a
+column are corrected themselves (deconvolve.py). The sampling error is that of the features as they are, noise included:
+their covariance before the correction takes the place of V in errors.py, as it does for linear recovery.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -19,14 +18,16 @@ from hazeglass.analyst.curved.deconvolve import (
     features_from_powers,
     products_from_powers,
 )
+from hazeglass.analyst.curved.errors import MomentError
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.bundle.features import DEGREES, expand
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
 
-__all__ = ["RowError", "blocks_of_rows"]
+__all__ = ["blocks_of_rows"]
 
 _CHUNK_NUMBERS = 4_000_000  # numbers held at once while going through the rows
+_LOUD = 0.25  # noise variance beside that of the clean column
 _SIZE = DEGREES["hermite"]
 
 
@@ -38,22 +39,47 @@ def blocks_of_rows(
     Clean rows are clamped as the publisher clamps them. Noisy cells cannot be: a clamp has no unbiased counterpart.
     """
     n, p = rows.shape
-    variances = np.array([even_moments(cell)[0] for cell in noise])
-    deviations = _deviations(rows, variances, names)
-    z = (rows - rows.mean(axis=0)) / deviations
-    if not variances.any():
-        features, excess = expand(z, "hermite"), None
-    else:
-        features, excess = _corrected_features(z, noise, deviations)
-    mean = features.mean(axis=0)
-    centred = features - mean
-    covariance = centred.T @ centred / (n - 1)
-    if excess is not None:
-        for k in range(p):
-            span = slice(k * _SIZE, (k + 1) * _SIZE)
-            covariance[span, span] += excess[:, k].mean(axis=0)
-    error = RowError(centred, excess, np.eye(p * _SIZE))
-    return FeatureBlocks.of(names, n, mean, covariance, error, notes)
+    moments = np.array([even_moments(cell) for cell in noise])
+    deviations = _deviations(rows, moments[:, 0], names)
+    centre = rows.mean(axis=0)
+    scaled = moments / deviations[:, None] ** np.array([2, 4, 6])
+    first, second = np.zeros(p * _SIZE), np.zeros((p * _SIZE, p * _SIZE))
+    lacking = np.zeros((p, _SIZE, _SIZE))
+    step = max(1, _CHUNK_NUMBERS // (9 * p))
+    for start in range(0, n, step):
+        features, excess = _features((rows[start : start + step] - centre) / deviations, scaled)
+        first += features.sum(axis=0)
+        second += features.T @ features
+        if excess is not None:
+            lacking += excess.sum(axis=0)
+    mean = first / n
+    observed = (second / n - np.outer(mean, mean)) * n / (n - 1)
+    covariance = observed.copy()
+    _add_to_diagonal(covariance, lacking / (n - 1))
+    spread = observed / np.sqrt(n)
+    share = scaled[:, 0]
+    notes = (*notes, _noise_note(names, share)) if np.any(share > _LOUD) else notes
+    return FeatureBlocks.of(names, n, mean, covariance, MomentError(((spread, spread),)), notes)
+
+
+def _features(z: FloatArray, moments: FloatArray) -> tuple[FloatArray, FloatArray | None]:
+    """Unbiased features, and what the products within each column lack: shape (rows, columns, 3, 3), or None."""
+    if not moments.any():
+        return expand(z, "hermite"), None
+    n, p = z.shape
+    features, excess = np.empty((n, p * _SIZE)), np.empty((n, p, _SIZE, _SIZE))
+    for k in range(p):
+        powers = clean_powers(z[:, k], moments[k])
+        own = features_from_powers(powers)
+        features[:, k * _SIZE : (k + 1) * _SIZE] = own
+        excess[:, k] = products_from_powers(powers) - np.einsum("ra,rb->rab", own, own)
+    return features, excess
+
+
+def _add_to_diagonal(matrix: FloatArray, blocks: FloatArray) -> None:
+    for k, block in enumerate(blocks):
+        span = slice(k * _SIZE, (k + 1) * _SIZE)
+        matrix[span, span] += block
 
 
 def _deviations(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> FloatArray:
@@ -67,77 +93,11 @@ def _deviations(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> 
     return np.asarray(np.sqrt(np.where(clean > doubt, clean, observed)))
 
 
-def _corrected_features(
-    z: FloatArray, noise: Sequence[CellNoise | None], deviations: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Unbiased features, and what the products within each column lack: shape (rows, columns, 3, 3)."""
-    n, p = z.shape
-    features, excess = np.empty((n, p * _SIZE)), np.empty((n, p, _SIZE, _SIZE))
-    for k, (cell, deviation) in enumerate(zip(noise, deviations, strict=True)):
-        moments = [m / deviation**power for m, power in zip(even_moments(cell), (2, 4, 6), strict=True)]
-        powers = clean_powers(z[:, k], moments)
-        own = features_from_powers(powers)
-        features[:, k * _SIZE : (k + 1) * _SIZE] = own
-        excess[:, k] = products_from_powers(powers) - np.einsum("ra,rb->rab", own, own)
-    return features, excess
-
-
-@dataclass(frozen=True, eq=False)
-class RowError:
-    """The error of a mean over rows of load (f f^T + excess) load^T.
-
-    features  centred features, one row each
-    excess    what products within a column need besides, shape (rows, columns, K, K); None for clean rows
-    load      what the error is carried by
-    """
-
-    features: FloatArray
-    excess: FloatArray | None
-    load: FloatArray
-
-    def carried(self, B: FloatArray) -> RowError:
-        """The error B Delta B^T."""
-        return RowError(self.features, self.excess, B @ self.load)
-
-    def entry_variance(self) -> FloatArray:
-        """Variance of every entry."""
-        q = len(self.load)
-        first, second = np.zeros((q, q)), np.zeros((q, q))
-        for matrices in self._matrices():
-            first += matrices.sum(axis=0)
-            second += np.square(matrices).sum(axis=0)
-        n = len(self.features)
-        return np.asarray((second / n - (first / n) ** 2) / n)
-
-    def block_covariances(self, size: int) -> FloatArray:
-        """Covariance of the entries of every block i < j, row by row."""
-        p = len(self.load) // size
-        i, j = np.triu_indices(p, 1)
-        first, second = np.zeros((i.size, size**2)), np.zeros((i.size, size**2, size**2))
-        for matrices in self._matrices():
-            blocks = matrices.reshape(len(matrices), p, size, p, size)[:, i, :, j, :]
-            entries = blocks.reshape(i.size, len(matrices), size**2)  # numpy puts the indexed pairs first
-            first += entries.sum(axis=1)
-            second += entries.transpose(0, 2, 1) @ entries
-        n = len(self.features)
-        mean = first / n
-        return np.asarray((second / n - np.einsum("pa,pb->pab", mean, mean)) / n)
-
-    def _matrices(self) -> Iterator[FloatArray]:
-        """load (f f^T + excess) load^T for some rows at a time."""
-        q = len(self.load)
-        step = max(1, _CHUNK_NUMBERS // q**2)
-        for start in range(0, len(self.features), step):
-            f = self.features[start : start + step] @ self.load.T
-            matrices = np.einsum("ra,rb->rab", f, f)
-            if self.excess is not None:
-                matrices += self._carried_excess(self.excess[start : start + step])
-            yield matrices
-
-    def _carried_excess(self, excess: FloatArray) -> FloatArray:
-        rows, p, size, _ = excess.shape
-        spread = np.zeros((rows, p * size, p * size))
-        for k in range(p):
-            span = slice(k * size, (k + 1) * size)
-            spread[:, span, span] = excess[:, k]
-        return np.asarray(self.load @ spread @ self.load.T)
+def _noise_note(names: tuple[str, ...], share: FloatArray) -> str:
+    loud = [name for name, ratio in zip(names, share, strict=True) if ratio > _LOUD]
+    shown = ", ".join(loud[:5]) + (", ..." if len(loud) > 5 else "")
+    return (
+        f"Noise is more than a quarter of the variance of {len(loud)} column{'s' if len(loud) > 1 else ''} ({shown}): "
+        "cubes of such cells have heavy tails, and p-values come out too small unless rows are many. Read faint edges "
+        "with care."
+    )
