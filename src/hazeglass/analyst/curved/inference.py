@@ -27,7 +27,7 @@ from hazeglass.analyst.inference import PairInference, benjamini_hochberg
 __all__ = ["LEFTOVER", "CurvedInference", "infer_blocks"]
 
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
-LEFTOVER = 0.4
+LEFTOVER = 0.45
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
