@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,7 +17,6 @@ from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import (
     Choice,
-    FoldSource,
     cross_validate,
     ebic,
     effective_rows,
@@ -24,15 +24,20 @@ from hazeglass.analyst.selection import (
     stars,
 )
 from hazeglass.analyst.sources import Source, source_of
+from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.errors import InputError, RepairWarning
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
+
+    FloatArray = npt.NDArray[np.float64]
 
 __all__ = ["recover"]
 
 SELECTIONS = ("ebic", "stars", "cv", "mse")
 MARGINALS = ("as-is", "normal-scores")
+_MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 
 
 def recover(
@@ -46,6 +51,8 @@ def recover(
     dependence: str | None = None,
     marginals: str = "as-is",
     n_jobs: int | None = None,
+    engine: str | Engine = "threads",
+    progress: Callable[[str], None] | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release, or from clean rows.
 
@@ -65,7 +72,10 @@ def recover(
         Curved graphs have two more columns: strength, and shape ('linear' or 'curved')
     marginals : 'as-is', or 'normal-scores' to map each column to a standard normal through its ranks first (a Gaussian
         copula; for counts and other columns far from normal). Needs rows, with little noise or none
-    n_jobs : threads for stars, cv and mse
+    n_jobs : how many jobs at a time for stars, cv and mse; as many as the engine has workers when None
+    engine : who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786';
+        the graph is the same whichever it is
+    progress : called with each step's name before it begins
 
     Returns
     -------
@@ -77,11 +87,17 @@ def recover(
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
     if marginals == "normal-scores":
         source = source.as_normal_scores()
-    with single_threaded_if_small(len(source.names)):
+    tell = progress or _nobody
+    with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
         if _wants_curves(source, dependence, select):
+            tell("recovering curved dependence")
             record = {**source.record, "marginals": marginals}
             return recover_curved(source.blocks(), record, alpha=alpha, fdr=fdr, weights=weights)
-        return _recover_linear(source, alpha, select, fdr, solver, weights, n_jobs)
+        return _recover_linear(source, alpha, select, fdr, solver, weights, n_jobs, workers, tell)
+
+
+def _nobody(step: str) -> None:
+    """Whom progress is told when nobody asked."""
 
 
 def _recover_linear(
@@ -92,14 +108,19 @@ def _recover_linear(
     solver: str,
     weights: str,
     n_jobs: int | None,
+    engine: Engine,
+    progress: Callable[[str], None],
 ) -> Graph:
-    corrected = correct(source.covariance())
+    progress("correcting the covariance")
+    corrected = correct(source.covariance(engine))
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
+    progress("choosing the penalty" if alpha is None else "fitting the graph")
     if alpha is None:
-        choice, moved = _choose(source, corrected, setting, select, n_jobs), 0.0
+        choice, moved = _choose(source, corrected, setting, select, n_jobs, engine), 0.0
     else:
         choice, moved = _given(noisy, setting, float(alpha))
+    progress("working out intervals for every pair")
     gentle = inference_penalty(noisy, setting, choice.alpha)
     base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
     pairs = infer(noisy, base.precision)
@@ -108,19 +129,22 @@ def _recover_linear(
     return Graph(noisy.names, choice.solution.precision, edges, record)
 
 
-def _choose(source: Source, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None) -> Choice:
+def _choose(
+    source: Source, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None, engine: Engine
+) -> Choice:
     if select == "ebic":
         return ebic(corrected.noisy, setting)
-    held = source.noisy_rows()
-    folds = None if held is None else FoldSource(*held, corrected.standard_deviations)
+    rows = source.row_source(corrected.standard_deviations, engine)
     if select == "stars":
-        return stars(corrected.noisy, setting, folds, n_jobs=n_jobs)
-    if folds is None:
+        with engine.joblib():
+            return stars(corrected.noisy, setting, rows, n_jobs=n_jobs)
+    if rows is None:
         raise InputError(
             f"select = {select!r} needs rows to hold out, and a {source.form} release has none of its own. "
             "Use 'ebic' or 'stars'."
         )
-    return cross_validate(corrected.noisy, setting, folds, select, n_jobs=n_jobs)
+    with engine.joblib():
+        return cross_validate(corrected.noisy, setting, rows, select, n_jobs=n_jobs)
 
 
 def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choice, float]:
@@ -165,23 +189,37 @@ def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fd
     import pyarrow as pa
 
     rows, columns = np.triu_indices(len(names), 1)
+    precision, selected = choice.solution.precision[rows, columns], pairs.q_value <= fdr
+    kept = _listed(selected | (precision != 0), pairs.p_value)
+    known = pa.array(names)
     table = pa.table(
         {
-            "source": [names[i] for i in rows],
-            "target": [names[j] for j in columns],
-            "precision": choice.solution.precision[rows, columns],
-            "partial_correlation": pairs.partial_correlation,
-            "std_error": pairs.std_error,
-            "ci_low": pairs.ci_low,
-            "ci_high": pairs.ci_high,
-            "p_value": pairs.p_value,
-            "q_value": pairs.q_value,
-            "selected": pairs.q_value <= fdr,
+            "source": known.take(pa.array(rows[kept])),
+            "target": known.take(pa.array(columns[kept])),
+            "precision": precision[kept],
+            "partial_correlation": pairs.partial_correlation[kept],
+            "std_error": pairs.std_error[kept],
+            "ci_low": pairs.ci_low[kept],
+            "ci_high": pairs.ci_high[kept],
+            "p_value": pairs.p_value[kept],
+            "q_value": pairs.q_value[kept],
+            "selected": selected[kept],
         }
     )
     if choice.stability is None:
         return table
-    return table.append_column("stability", pa.array(choice.stability[rows, columns]))
+    return table.append_column("stability", pa.array(choice.stability[rows[kept], columns[kept]]))
+
+
+def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[np.intp] | slice:
+    """All pairs, or where they are too many for a table those that are wanted, filled up with the likeliest others."""
+    if wanted.size <= _MOST_PAIRS:
+        return slice(None)
+    room = min(max(0, _MOST_PAIRS - int(np.count_nonzero(wanted))), wanted.size - 1)
+    others = np.where(wanted, np.inf, p_value)
+    kept = wanted.copy()
+    kept[np.argpartition(others, room)[:room]] = True
+    return np.flatnonzero(kept)
 
 
 def _fit_record(
@@ -193,6 +231,7 @@ def _fit_record(
         **source.record,
         "dependence": "linear",
         "marginals": "as-is" if source.scores is None else "normal-scores",
+        "pairs": len(source.names) * (len(source.names) - 1) // 2,
         "scale": "correlation",
         "standard_deviations": dict(zip(source.names, corrected.standard_deviations.tolist(), strict=True)),
         "effective_rows": effective_rows(corrected.noisy),

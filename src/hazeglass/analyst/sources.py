@@ -12,15 +12,18 @@ import numpy.typing as npt
 from hazeglass._version import __version__
 from hazeglass.analyst.curved.blocks import FeatureBlocks, blocks_of_moments
 from hazeglass.analyst.curved.rows import blocks_of_rows
-from hazeglass.analyst.moments import NoisyCovariance, covariance_of, covariance_of_rows, rows_of
+from hazeglass.analyst.moments import NoisyCovariance, covariance_of, covariance_of_rows, noise_of, rows_of
 from hazeglass.analyst.scores import NormalScores, normal_scores
+from hazeglass.analyst.selection import FoldSource, RowSource, StreamedRows
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.bundle.reader import Release, load
+from hazeglass.compute.engines import Engine
 from hazeglass.errors import InputError
 
 __all__ = ["Source", "source_of"]
 
 FloatArray = npt.NDArray[np.float64]
+_MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 _TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
 
@@ -28,8 +31,8 @@ _TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 class Source:
     """Named columns, what is known of them, and what fit.json says of where they came from.
 
-    rows    the rows themselves, where there are any
-    cells   the noise in their cells, column by column; None for a column without
+    clean   rows that came without a release
+    cells   the noise in the cells of a table, column by column; None for a column without
     scores  the rows as normal scores, when those were asked for
     """
 
@@ -38,7 +41,7 @@ class Source:
     form: str
     record: dict[str, Any]
     release: Release | None = None
-    rows: FloatArray | None = None
+    clean: FloatArray | None = None
     cells: tuple[CellNoise | None, ...] = ()
     scores: NormalScores | None = None
 
@@ -51,26 +54,38 @@ class Source:
             and self.release.manifest.stages[-1].features == "hermite"
         )
 
-    def noisy_rows(self) -> tuple[FloatArray, FloatArray] | None:
-        """Rows and the covariance of the noise in each, or None where there are no rows."""
-        if self.scores is not None:
-            return self.scores.values, np.diag(self.scores.noise)
-        if self.rows is None:
-            return None
-        return self.rows, np.diag([0.0 if cell is None else cell.variance for cell in self.cells])
+    def rows(self) -> FloatArray | None:
+        """The rows in memory, or None where there are none."""
+        if self.release is not None:
+            return rows_of(self.release) if self.form == "table" else None
+        return self.clean
 
-    def covariance(self) -> NoisyCovariance:
+    def row_source(self, deviations: FloatArray, engine: Engine) -> RowSource | None:
+        """Rows to cut into folds and subsamples: in memory where they fit; None where there are none."""
+        if self.scores is not None:
+            return FoldSource(self.scores.values, np.diag(self.scores.noise), deviations)
+        if self.release is not None and self.form == "table" and self.n * len(self.names) > _MOST_CELLS:
+            return StreamedRows(self.release, noise_of(self.release), deviations, engine)
+        rows = self.rows()
+        return None if rows is None else FoldSource(rows, np.diag(self._noise_variances()), deviations)
+
+    def covariance(self, engine: Engine) -> NoisyCovariance:
         """The corrected covariance of the columns."""
-        if self.scores is None and self.release is not None:
-            return covariance_of(self.release)
-        rows, noise = self.noisy_rows() or (np.empty((0, 0)), np.empty((0, 0)))
-        noisy = covariance_of_rows(rows, noise, self.names)
-        return replace(noisy, notes=() if self.scores is None else (self.scores.note,))
+        if self.scores is not None:
+            noisy = covariance_of_rows(self.scores.values, np.diag(self.scores.noise), self.names)
+            return replace(noisy, notes=(self.scores.note,))
+        if self.release is not None:
+            return covariance_of(self.release, engine)
+        return covariance_of_rows(np.asarray(self.clean), np.zeros((len(self.names), len(self.names))), self.names)
+
+    def _noise_variances(self) -> FloatArray:
+        return np.array([0.0 if cell is None else cell.variance for cell in self.cells])
 
     def blocks(self) -> FeatureBlocks:
         """The covariance of the columns' features."""
-        if self.rows is not None:
-            return self._blocks_of_rows(self.rows)
+        rows = self.rows()
+        if rows is not None:
+            return self._blocks_of_rows(rows)
         if self.release is None or not self.made_for_curves:
             raise InputError(
                 f"dependence = 'curved' needs squares and cubes, and this {self.form} release has none. Ask the "
@@ -95,13 +110,13 @@ class Source:
 
     def as_normal_scores(self) -> Source:
         """The same columns, each mapped to a standard normal through its ranks."""
-        if self.rows is None:
+        rows = self.rows()
+        if rows is None:
             raise InputError(
                 f"marginals = 'normal-scores' needs rows to rank, and a {self.form} release has none of its own. Use "
                 "'as-is'; the publisher can choose a transform in the plan."
             )
-        variances = np.array([0.0 if cell is None else cell.variance for cell in self.cells])
-        return replace(self, scores=normal_scores(self.rows, variances, self.names))
+        return replace(self, scores=normal_scores(rows, self._noise_variances(), self.names))
 
 
 def source_of(data: Any) -> Source:
@@ -129,15 +144,15 @@ def _of_release(release: Release) -> Source:
     source = Source(manifest.names, release.n, release.form, record, release)
     if release.form != "table":
         return source
-    return replace(source, rows=rows_of(release)[0], cells=tuple(column.cell_noise for column in release.columns))
+    return replace(source, cells=tuple(column.cell_noise for column in release.columns))
 
 
 def _of_rows(data: Any) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
-    from hazeglass.compute.tables import floats, open_table
+    from hazeglass.compute.tables import blocks, floats, open_table
 
     table = open_table(data)
-    rows = np.concatenate([floats(batch, table.names) for batch in table.blocks(table.names)])
+    rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names)])
     if not np.isfinite(rows).all():
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
     if len(rows) < 4:
@@ -151,4 +166,4 @@ def _of_rows(data: Any) -> Source:
         **nothing,
         "simulation": False,
     }
-    return Source(table.names, len(rows), "rows", record, rows=rows, cells=(None,) * len(table.names))
+    return Source(table.names, len(rows), "rows", record, clean=rows, cells=(None,) * len(table.names))
