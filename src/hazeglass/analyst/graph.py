@@ -36,6 +36,8 @@ class Graph:
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
                block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
+    evidence   how strongly the release speaks for each pair: what scores rank by (None: absolute partial correlations,
+               or strengths)
     features   names of the rows of `precision` where they are not the nodes (curved dependence)
     """
 
@@ -43,6 +45,7 @@ class Graph:
     precision: FloatArray
     edges: pa.Table
     fit: Mapping[str, Any]
+    evidence: FloatArray | None = None
     features: tuple[str, ...] = ()
 
     # ------------------------------------------------------------------------------------------------- looking
@@ -126,10 +129,11 @@ class Graph:
             )
         labels = truth_labels(_pairs(self.edges), truth, self.names)
         selected = self.edges["selected"].to_numpy(zero_copy_only=False)
-        return score_pairs(labels, np.abs(self.edges[self._strength_column].to_numpy()), selected)
+        sizes = np.abs(self.edges[self._strength_column].to_numpy())
+        return score_pairs(labels, sizes if self.evidence is None else self.evidence, selected)
 
     def auc(self, truth: Iterable[Iterable[str]]) -> float:
-        """Area under the ROC curve of the strengths."""
+        """Area under the ROC curve of the pairs, ranked by the evidence for them."""
         return self.scores(truth).auc
 
     def diff(self, other: Graph) -> GraphDiff:

@@ -43,7 +43,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing 
 
 
 class EngineName(StrEnum):
-    """Engines `publish` can use."""
+    """Engines `publish` and `recover` can use."""
 
     serial = "serial"
     threads = "threads"
@@ -234,6 +234,8 @@ def recover(
         MarginalsName,
         typer.Option(help="Map columns to normal scores through their ranks first (tables with little noise)."),
     ] = MarginalsName.as_is,
+    engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = EngineName.threads,
+    scheduler: SchedulerOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -248,6 +250,7 @@ def recover(
         "solver": solver.value,
         "dependence": None if dependence is None else dependence.value,
         "marginals": marginals.value,
+        "engine": _engine(engine, scheduler),
     }
     recover_graph(release, out, options, Printer(json, quiet))
 

@@ -46,7 +46,7 @@ def recover_curved(
         "shapes": _shapes(blocks, found, strength, fdr),
     }
     features = tuple(f"{name}{_POWERS[power]}" for name in blocks.names for power in range(1, blocks.size + 1))
-    return Graph(blocks.names, final.precision, edges, fit, features)
+    return Graph(blocks.names, final.precision, edges, fit, features=features)
 
 
 def _given(refit: Refit, alpha: float) -> Choice:
