@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst import recover as recover_module
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.inference import benjamini_hochberg, infer
 from hazeglass.analyst.moments import NoisyCovariance
@@ -171,3 +172,21 @@ def test_one_column_has_no_graph(make_plan, table, tmp_path):
 def test_auc_refuses_an_unknown_node(graph):
     with pytest.raises(InputError, match="'zz'"):
         graph.auc([("a", "zz")])
+
+
+@pytest.mark.parametrize("most", [1, 5, 9, 10])
+def test_a_graph_of_many_columns_lists_its_edges_and_the_likeliest_other_pairs(make_plan, tmp_path, monkeypatch, most):
+    release = hg.publish(chain_rows(5_000), make_plan(columns="abcde"), tmp_path / "r", simulate_seed=2)
+    whole = hg.recover(release)
+    monkeypatch.setattr(recover_module, "_MOST_PAIRS", most)
+    some = hg.recover(release)
+    wanted = (whole.edges["selected"].to_numpy(zero_copy_only=False)) | (whole.edges["precision"].to_numpy() != 0)
+    assert some.edges.num_rows == max(most, wanted.sum())
+    assert some.pairs == whole.pairs
+    assert some.fit["pairs"] == 10
+    listed = set(some.edges["p_value"].to_pylist())
+    left_out = set(whole.edges["p_value"].to_pylist()) - listed
+    others = whole.edges.filter(pa.array(~wanted))["p_value"].to_pylist()
+    assert all(out >= kept for out in left_out for kept in listed.intersection(others))
+    some.save(tmp_path / "graph")
+    assert "10 pairs" in (tmp_path / "graph" / "report.html").read_text()

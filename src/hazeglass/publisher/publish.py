@@ -192,7 +192,7 @@ def write_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bi
     """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
     stages, search = publish_moments(rows, plan, engine, bits)
     released = [stage.released(plan.names) for stage in stages]
-    writer.parquet("moments.parquet", iter([moments_to_arrow(released)]), moments_schema())
+    writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
     note = None
     if plan.form == "synthetic":
         entropy = int(bits.uint64(1)[0])
