@@ -60,6 +60,10 @@ oracles: .venv-dp-accounting/bin/pytest .venv-opendp/bin/pytest  ## check the pr
 	@$(PYTHON) -m venv .venv-catalogues
 	@.venv-catalogues/bin/pip install --quiet 'frictionless[parquet]' mlcroissant pyarrow pytest pytest-timeout
 
+.venv-dpmm/bin/python:  # MST synthetic rows, for benchmarks/recovery.py
+	@$(PYTHON) -m venv .venv-dpmm
+	@.venv-dpmm/bin/pip install --quiet dpmm
+
 catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and croissant.json with frictionless and mlcroissant
 	@rm -rf build/catalogues
 	@$(BIN)/python tests/oracles/make_bundles.py build/catalogues
@@ -73,5 +77,5 @@ grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pan
 	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/datasets/test_reconstruct.py
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-grid tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
