@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser docs clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,6 +72,18 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pandapower and compare them with the files
 	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/datasets/test_reconstruct.py
 
+# The documentation's tools do not belong in everybody's environment.
+DOCS_STAMP := .venv-docs/.installed-from-pyproject
+$(DOCS_STAMP): pyproject.toml
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP)  ## build the pages into build/docs/html and run the examples; any warning or dead link fails
+	@.venv-docs/bin/python docs/layers.py docs/images/layers.svg
+	@OMP_NUM_THREADS=1 .venv-docs/bin/sphinx-build -q -E -W --keep-going -b html docs build/docs/html
+	@.venv-docs/bin/python docs/check_links.py build/docs/html
+
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-grid tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-grid .venv-docs docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
