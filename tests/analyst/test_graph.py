@@ -91,3 +91,15 @@ def test_an_empty_graph_can_be_written(tmp_path):
     for suffix in (".graphml", ".gexf"):
         ElementTree.parse(empty.write(tmp_path / f"g{suffix}"))
     assert empty.components() == [("a",), ("b",), ("c",), ("d",)]
+
+
+def test_a_table_that_lists_only_some_pairs_is_enough_for_the_graph(graph):
+    listed = Graph(NAMES, graph.precision, graph.edges.take([3, 0, 2]), graph.fit)
+    assert np.array_equal(listed.adjacency, graph.adjacency)
+    assert listed.components() == graph.components() == [("a", "b", "c"), ("d",)]
+    assert listed.hubs(2) == graph.hubs(2) == [("b", 2), ("a", 1)]
+    assert listed.partial_correlations[0, 3] == 0.1
+    assert listed.partial_correlations[0, 2] == 0.0
+    assert np.array_equal(np.diag(listed.partial_correlations), np.ones(4))
+    with pytest.raises(InputError, match="scores need every pair"):
+        listed.scores([("a", "b")])

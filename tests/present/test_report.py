@@ -5,14 +5,13 @@ import re
 import time
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from hazeglass.present import report as report_module
 from hazeglass.present.asset import drawing_library
 from hazeglass.present.report import embedded_json, report
 
-from .graphs import HOSTILE, made_fit, made_graph
+from .graphs import HOSTILE, made_graph, many_columns
 
 LIBRARY = "/* stands in for the drawing library */ var d3 = {};"
 
@@ -100,22 +99,6 @@ def test_ten_thousand_columns_make_a_page_that_opens(page_of):
     drawn = [k for k, x in enumerate(data["x"]) if x is not None]
     assert 100 <= len(drawn) <= 600
     assert len(data["names"]) == 10_000
-
-
-def many_columns(p, edges, listed):
-    """A graph whose table lists only some of its pairs: links between near numbers, and pairs that are none."""
-    rng = np.random.default_rng(0)
-    pairs = np.array([(k, k + 1 + step) for step in range(13) for k in range(p - 13)])[:listed]
-    pairs = pairs[rng.permutation(len(pairs))]
-    names = tuple(f"column {k}" for k in range(p))
-    known, selected = pa.array(names), np.arange(listed) < edges
-    partial = np.where(selected, rng.uniform(0.1, 0.5, listed), rng.normal(0, 0.01, listed))
-    p_value = np.where(selected, 1e-9, rng.uniform(0.3, 1, listed))
-    numbers = {"std_error": np.full(listed, 0.01), "ci_low": partial - 0.02, "ci_high": partial + 0.02}
-    ends = {"source": known.take(pa.array(pairs[:, 0])), "target": known.take(pa.array(pairs[:, 1]))}
-    columns = {**ends, "precision": -partial, "partial_correlation": partial, **numbers}
-    columns |= {"p_value": p_value, "q_value": p_value, "selected": selected}
-    return names, pa.table(columns), {**made_fit(p), "pairs": p * (p - 1) // 2}
 
 
 def test_positions_are_stable_and_inside(monkeypatch):

@@ -34,12 +34,14 @@ class Graph:
                ci_high, p_value, q_value, selected (and stability, when stars chose the penalty); above a thousand
                nodes the pairs that are edges, have a precision, or come next in likelihood: half a million
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
+    evidence   how strongly the release speaks for each pair: what scores rank by (None: absolute partial correlations)
     """
 
     names: tuple[str, ...]
     precision: FloatArray
     edges: pa.Table
     fit: Mapping[str, Any]
+    evidence: FloatArray | None = None
 
     # ------------------------------------------------------------------------------------------------- looking
 
@@ -117,10 +119,11 @@ class Graph:
             )
         labels = truth_labels(_pairs(self.edges), truth, self.names)
         selected = self.edges["selected"].to_numpy(zero_copy_only=False)
-        return score_pairs(labels, np.abs(self.edges["partial_correlation"].to_numpy()), selected)
+        sizes = np.abs(self.edges["partial_correlation"].to_numpy())
+        return score_pairs(labels, sizes if self.evidence is None else self.evidence, selected)
 
     def auc(self, truth: Iterable[Iterable[str]]) -> float:
-        """Area under the ROC curve of the absolute partial correlations."""
+        """Area under the ROC curve of the pairs, ranked by the evidence for them."""
         return self.scores(truth).auc
 
     def diff(self, other: Graph) -> GraphDiff:

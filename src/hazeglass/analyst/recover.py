@@ -13,7 +13,7 @@ from hazeglass._version import __version__
 from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.graph import Graph
-from hazeglass.analyst.inference import PairInference, infer
+from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
 from hazeglass.analyst.moments import NoisyCovariance, covariance_of, noise_of, rows_of
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import (
@@ -24,7 +24,6 @@ from hazeglass.analyst.selection import (
     cross_validate,
     ebic,
     effective_rows,
-    inference_penalty,
     stars,
 )
 from hazeglass.bundle.reader import Release, load
@@ -110,12 +109,11 @@ def _recover(
     else:
         choice, moved = _given(noisy, setting, float(alpha))
     progress("working out intervals for every pair")
-    gentle = inference_penalty(noisy, setting, choice.alpha)
-    base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
+    base = pilot(noisy, solver)
     pairs = infer(noisy, base.precision)
     edges = _edge_table(noisy.names, choice, pairs, fdr)
-    record = _fit_record(release, corrected, choice, gentle, moved, weights, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, record)
+    record = _fit_record(release, corrected, choice, base.alpha, moved, weights, fdr)
+    return Graph(noisy.names, choice.solution.precision, edges, record, evidence(noisy, base, solver))
 
 
 def _choose(
@@ -210,7 +208,7 @@ def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[n
 
 
 def _fit_record(
-    release: Release, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
+    release: Release, corrected: Corrected, choice: Choice, pilot_alpha: float, moved: float, weights: str, fdr: float
 ) -> dict[str, Any]:
     """Everything a reader needs to judge the estimate, as it goes into fit.json."""
     manifest, solution = release.manifest, choice.solution
@@ -236,7 +234,7 @@ def _fit_record(
             {"alpha": alpha, "score": score if np.isfinite(score) else None, "edges": count}
             for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
         ],
-        "alpha_for_inference": gentle,
+        "alpha_for_inference": pilot_alpha,
         "weights": weights,
         "repaired_by": moved,
         "fdr": fdr,

@@ -43,7 +43,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing 
 
 
 class EngineName(StrEnum):
-    """Engines `publish` can use."""
+    """Engines `publish` and `recover` can use."""
 
     serial = "serial"
     threads = "threads"
@@ -212,6 +212,8 @@ def recover(
     select: Annotated[SelectName, typer.Option(help="How to choose the penalty.")] = SelectName.ebic,
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SolverName.auto,
+    engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = EngineName.threads,
+    scheduler: SchedulerOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -219,7 +221,8 @@ def recover(
     from hazeglass.cli.printing import Printer
     from hazeglass.cli.releases import recover_graph
 
-    recover_graph(release, out, alpha, select.value, fdr, solver.value, Printer(json, quiet))
+    printer = Printer(json, quiet)
+    recover_graph(release, out, alpha, select.value, fdr, solver.value, _engine(engine, scheduler), printer)
 
 
 @app.command()

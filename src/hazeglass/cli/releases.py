@@ -77,7 +77,7 @@ def verify_release(path: str, simulation: bool, printer: Printer) -> None:
 
 
 def recover_graph(
-    path: str, out: Path, alpha: float | None, select: str, fdr: float, solver: str, printer: Printer
+    path: str, out: Path, alpha: float | None, select: str, fdr: float, solver: str, engine: str, printer: Printer
 ) -> None:
     """Recover, save, and show the strongest edges."""
     from hazeglass.analyst.recover import recover
@@ -85,7 +85,7 @@ def recover_graph(
 
     check_new(out)
     with printer.watch("recovering the graph"):
-        graph = recover(load(path), alpha=alpha, select=select, fdr=fdr, solver=solver)
+        graph = recover(load(path), alpha=alpha, select=select, fdr=fdr, solver=solver, engine=engine)
         graph.save(out)
     edges = graph.selected.to_pylist()
     show_edges(edges, printer.console)

@@ -17,7 +17,7 @@ from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.present.asset import drawing_library
 from hazeglass.present.communities import communities
 from hazeglass.present.curves import Axis, Line, chart
-from hazeglass.present.excerpt import drawn_nodes
+from hazeglass.present.excerpt import LARGE, drawn_nodes
 from hazeglass.present.pages import raw_template, render
 from hazeglass.present.report_data import Pairs, page_data
 from hazeglass.present.static_pictures import adjacency_picture, graph_picture
@@ -84,17 +84,22 @@ def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) ->
     others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
     most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))
     shown = edges.take(np.concatenate([chosen, others])[:most]).to_pylist()
-    selected = [edge for edge in shown if edge["selected"]]
     links = pairs.links(len(names))
     drawn = drawn_nodes(communities(links), links)
+    inside = chosen[np.isin(pairs.i[chosen], drawn) & np.isin(pairs.j[chosen], drawn)][:_MOST_STATIC]
+    pictured = edges.take(inside).to_pylist()
+    if len(names) > LARGE:
+        heat = adjacency_picture([names[node] for node in drawn], pictured)
+    else:
+        heat = adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist())
     return render(
         "report_static.html",
         **common,
         count=len(chosen),
-        selected=selected,
+        complete=len(chosen) <= most,
         shown=shown,
-        graph=graph_picture(names, selected, drawn),
-        heat=adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist()),
+        graph=graph_picture(names, pictured, drawn),
+        heat=heat,
     )
 
 

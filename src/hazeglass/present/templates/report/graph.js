@@ -78,8 +78,14 @@ function label() {
     .classed("dim", (entry) => lit !== null && !lit.has(entry.node));
 }
 
-function litNodes() {
+// The node whose neighbours are lit; one that the picture leaves out lights nothing.
+function centre() {
   const node = state.hover !== null ? state.hover : state.node;
+  return node !== null && drawn(node) ? node : null;
+}
+
+function litNodes() {
+  const node = centre();
   return node === null ? null : new Set([node, ...neighbours.get(node)]);
 }
 
@@ -91,9 +97,9 @@ function light(node) {
 }
 
 function markLit() {
-  const lit = litNodes(), centre = state.hover !== null ? state.hover : state.node;
+  const lit = litNodes(), middle = centre();
   nodeLayer.selectAll("circle").classed("dim", (node) => lit !== null && !lit.has(node)).classed("chosen", (node) => node === state.node);
-  lineLayer.selectAll("line").classed("dim", (k) => centre !== null && pairs.i[k] !== centre && pairs.j[k] !== centre);
+  lineLayer.selectAll("line").classed("dim", (k) => middle !== null && pairs.i[k] !== middle && pairs.j[k] !== middle);
 }
 
 const zoom = d3.zoom().scaleExtent([0.5, 12]).on("zoom", (event) => {
