@@ -1,9 +1,15 @@
 """How the pages are built: `make docs` (warnings are errors, nothing is fetched)."""
 
+import os
 import re
 import warnings
+from pathlib import Path
 
 import hazeglass
+
+DATA = Path(__file__).parents[2] / "shared" / "data"
+if DATA.is_dir():  # where the tests look for the paper's data sets, too
+    os.environ.setdefault("HAZEGLASS_DATA", str(DATA))
 
 TYPES = re.compile(r"float|int|bool|str|array|sequence|tuple|list|matrix|Solution|Release|\{")
 

@@ -34,5 +34,5 @@ print(f"{len(graph.pairs - feeder.truth)} edges are wrong, AUC {graph.auc(feeder
 # %%
 # Lines of the grid and pairs two lines apart: both are in the precision matrix of a radial feeder's voltages.
 graph.plot(ax=plt.subplots(figsize=(7, 6))[1])
-plt.title("Recovered at epsilon 1 (blue: negative, orange: positive partial correlation)")
+plt.title("Recovered at epsilon 1 (solid: positive, broken: negative)")
 plt.show()

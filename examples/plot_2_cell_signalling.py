@@ -53,7 +53,7 @@ def draw(cells):
 
 
 # %%
-# The moments lose little against the raw rows; a noisy table at the same promise is a coin toss (area in brackets).
+# Moments stay near the raw rows; a noisy table at the same promise is little better than a coin (area in brackets).
 try:
     draw(hg.datasets.load_cell_signalling())
 except hg.errors.DataError as missing:

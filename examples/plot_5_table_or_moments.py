@@ -31,7 +31,7 @@ for style, form, protects in (("-o", "moments", "record"), ("--s", "moments", "e
     seen = [smallest_edge(form, protects, rows) for rows in ROWS]
     ax.plot(ROWS, [min(edge, 1.0) for edge in seen], style, label=f"{form}, {protects} hidden")
 ax.axhline(1.0, color="grey", linewidth=0.8)
-ax.text(ROWS[0], 1.05, "nothing can be seen", fontsize=8, color="grey")
+ax.text(ROWS[-1], 0.9, "nothing can be seen", fontsize=8, color="grey", ha="right", va="top")
 ax.set(xscale="log", yscale="log", xlabel="rows", ylabel="smallest partial correlation found", title="At epsilon 1")
 ax.legend(frameon=False)
 plt.show()

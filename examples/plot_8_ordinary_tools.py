@@ -48,5 +48,5 @@ ax.set(
     ylabel=f"wrong edges, of {no_edge.sum()} possible",
     title="More rows, more wrong edges?",
 )
-ax.legend(frameon=False)
+ax.legend(frameon=False, loc="center right", bbox_to_anchor=(1, 0.4))
 plt.show()
