@@ -7,7 +7,8 @@ from pathlib import Path
 
 import hazeglass
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+HERE = Path(__file__).parent
+DATA = HERE.parents[1] / "shared" / "data"
 if DATA.is_dir():  # where the tests look for the paper's data sets, too
     os.environ.setdefault("HAZEGLASS_DATA", str(DATA))
 
@@ -27,7 +28,6 @@ extensions = [
 ]
 exclude_patterns = ["_build", "gallery/**/*.ipynb", "gallery/**/*.py", "gallery/**/*.zip", "gallery/**/*.json"]
 nitpicky = False  # types named in docstrings are words for readers, not links
-suppress_warnings = ["toc.empty_glob"]  # patterns for pages that are written by scripts
 
 # Markdown: headings are link targets, so that page.md#a-heading is checked.
 myst_enable_extensions = ["colon_fence"]
@@ -76,6 +76,19 @@ warnings.filterwarnings("ignore", message="FigureCanvasAgg is non-interactive")
 
 def setup(app):
     app.connect("autodoc-process-docstring", readable_docstring, priority=400)  # before numpydoc
+    app.connect("source-read", without_empty_patterns)
+
+
+def without_empty_patterns(app, docname, source):
+    """Drop a pattern of a table of contents that names no page beyond those listed by name: Sphinx would warn."""
+    folder, listed = (HERE / docname).parent, source[0].splitlines()
+    kept = [line for line in listed if not line.endswith("*") or " " in line or _others(folder, line, listed)]
+    source[0] = "\n".join(kept) + "\n"
+
+
+def _others(folder, pattern, listed):
+    pages = (path.relative_to(folder).with_suffix("").as_posix() for path in folder.glob(f"{pattern}.md"))
+    return [page for page in pages if page not in listed and page != "index"]
 
 
 def readable_docstring(app, what, name, obj, options, lines):
