@@ -94,6 +94,18 @@ def test_an_empty_graph_can_be_written(tmp_path):
     assert empty.components() == [("a",), ("b",), ("c",), ("d",)]
 
 
+def test_a_table_that_lists_only_some_pairs_is_enough_for_the_graph(graph):
+    listed = Graph(NAMES, graph.precision, graph.edges.take([3, 0, 2]), graph.fit)
+    assert np.array_equal(listed.adjacency, graph.adjacency)
+    assert listed.components() == graph.components() == [("a", "b", "c"), ("d",)]
+    assert listed.hubs(2) == graph.hubs(2) == [("b", 2), ("a", 1)]
+    assert listed.partial_correlations[0, 3] == 0.1
+    assert listed.partial_correlations[0, 2] == 0.0
+    assert np.array_equal(np.diag(listed.partial_correlations), np.ones(4))
+    with pytest.raises(InputError, match="scores need every pair"):
+        listed.scores([("a", "b")])
+
+
 def test_a_curved_graph_is_written_with_its_words_and_has_no_sign_to_change(tmp_path):
     rng = np.random.default_rng(0)
     a = rng.standard_normal(3000)
@@ -108,15 +120,3 @@ def test_a_curved_graph_is_written_with_its_words_and_has_no_sign_to_change(tmp_
     assert graph.diff(turned).changed_sign == (("x1", "x3"),)
     assert graph.strength()[0, 1] == graph.edges["strength"][0].as_py()
     assert graph.scores([("x1", "x2"), ("x1", "x3")]).auc == 1.0
-
-
-def test_a_table_that_lists_only_some_pairs_is_enough_for_the_graph(graph):
-    listed = Graph(NAMES, graph.precision, graph.edges.take([3, 0, 2]), graph.fit)
-    assert np.array_equal(listed.adjacency, graph.adjacency)
-    assert listed.components() == graph.components() == [("a", "b", "c"), ("d",)]
-    assert listed.hubs(2) == graph.hubs(2) == [("b", 2), ("a", 1)]
-    assert listed.partial_correlations[0, 3] == 0.1
-    assert listed.partial_correlations[0, 2] == 0.0
-    assert np.array_equal(np.diag(listed.partial_correlations), np.ones(4))
-    with pytest.raises(InputError, match="scores need every pair"):
-        listed.scores([("a", "b")])

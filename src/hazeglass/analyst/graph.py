@@ -36,8 +36,7 @@ class Graph:
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
                block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
-    evidence   how strongly the release speaks for each pair: what scores rank by (None: absolute partial correlations,
-               or strengths)
+    evidence   how strongly the release speaks for each pair: what scores rank by (None: their strength)
     features   names of the rows of `precision` where they are not the nodes (curved dependence)
     """
 

@@ -124,7 +124,7 @@ def _recover_linear(
     pairs = infer(noisy, base.precision)
     edges = _edge_table(noisy.names, choice, pairs, fdr)
     record = _fit_record(source, corrected, choice, base.alpha, moved, weights, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, record, evidence(noisy, base, solver))
+    return Graph(noisy.names, choice.solution.precision, edges, record, evidence=evidence(noisy, base, solver))
 
 
 def _choose(
