@@ -148,3 +148,38 @@ def test_the_installed_library_comes_with_its_licence():
         pytest.skip("gravis is not installed here")
     assert "Copyright 2010-2021 Mike Bostock" in text
     assert "</script" not in text.lower()
+
+
+def curved_graph():
+    """A made-up graph whose first edges are curved, with hostile names, as `recover` hands it over."""
+    names, edges, fit = made_graph(11, hostile=True)
+    strength = np.abs(edges["partial_correlation"].to_numpy()) + 0.1
+    shapes = np.where(np.arange(edges.num_rows) % 2 == 0, "curved", "linear")
+    edges = edges.append_column("strength", [strength]).append_column("shape", [shapes])
+    x = np.linspace(-2, 2, 21)
+    curve = {"x_name": names[0], "y_name": names[1], "x": x.tolist(), "y": (x**2 - 1).tolist(), "shape": "curved"}
+    bands = {"low": (x**2 - 1.2).tolist(), "high": (x**2 - 0.8).tolist()}
+    return names, edges, {**fit, "dependence": "curved", "ridge": 0.2, "shapes": [{**curve, **bands}]}
+
+
+def test_a_curved_graph_shows_shapes_and_keeps_names_as_text(page_of):
+    page = page_of(*curved_graph())
+    assert "<h2>Shapes</h2>" in page
+    assert page.count('class="curve bent"') == 1
+    assert "linear part" in page
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "Shapes" not in page_of(*made_graph(11))
+
+
+def test_a_curved_graph_hands_strengths_and_shapes_to_the_script(monkeypatch):
+    monkeypatch.setattr(report_module, "drawing_library", lambda: LIBRARY)
+    names, edges, fit = curved_graph()
+    data = data_of(report(names, edges, fit))
+    index = {name: k for k, name in enumerate(names)}
+    told = {(i, j): (s, c) for i, j, s, c in zip(*(data["edges"][key] for key in ("i", "j", "s", "c")), strict=True)}
+    for row in edges.to_pylist():
+        strength, curved = told[index[row["source"]], index[row["target"]]]
+        assert strength == round(row["strength"] * data["unit"])
+        assert curved == (row["shape"] == "curved")
+    assert "s" not in data_of(report(*made_graph(11)))["edges"]

@@ -69,6 +69,20 @@ class SelectName(StrEnum):
     mse = "mse"
 
 
+class DependenceName(StrEnum):
+    """Kinds of dependence `recover` can look for."""
+
+    linear = "linear"
+    curved = "curved"
+
+
+class MarginalsName(StrEnum):
+    """What `recover` can do to columns first."""
+
+    as_is = "as-is"
+    normal_scores = "normal-scores"
+
+
 class SolverName(StrEnum):
     """Solvers `recover` can use."""
 
@@ -212,6 +226,14 @@ def recover(
     select: Annotated[SelectName, typer.Option(help="How to choose the penalty.")] = SelectName.ebic,
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SolverName.auto,
+    dependence: Annotated[
+        DependenceName | None,
+        typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
+    ] = None,
+    marginals: Annotated[
+        MarginalsName,
+        typer.Option(help="Map columns to normal scores through their ranks first (tables with little noise)."),
+    ] = MarginalsName.as_is,
     engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = EngineName.threads,
     scheduler: SchedulerOption = None,
     json: JsonOption = False,
@@ -221,8 +243,16 @@ def recover(
     from hazeglass.cli.printing import Printer
     from hazeglass.cli.releases import recover_graph
 
-    printer = Printer(json, quiet)
-    recover_graph(release, out, alpha, select.value, fdr, solver.value, _engine(engine, scheduler), printer)
+    options = {
+        "alpha": alpha,
+        "select": select.value,
+        "fdr": fdr,
+        "solver": solver.value,
+        "dependence": None if dependence is None else dependence.value,
+        "marginals": marginals.value,
+        "engine": _engine(engine, scheduler),
+    }
+    recover_graph(release, out, options, Printer(json, quiet))
 
 
 @app.command()

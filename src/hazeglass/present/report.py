@@ -20,6 +20,7 @@ from hazeglass.present.curves import Axis, Line, chart
 from hazeglass.present.excerpt import LARGE, drawn_nodes
 from hazeglass.present.pages import raw_template, render
 from hazeglass.present.report_data import Pairs, page_data
+from hazeglass.present.shapes import shape_pictures
 from hazeglass.present.static_pictures import adjacency_picture, graph_picture
 from hazeglass.present.words import fit_sentences
 
@@ -35,10 +36,11 @@ _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
 
 def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str:
     """The page for a graph: `edges` has one row per pair of names, with the columns of edges.csv."""
-    unit = Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"])
     common = {
         "fit": fit,
-        "words": explain(GaussianDP(fit["mu"]), unit, fit["delta"]),
+        "promise": _promise(fit),
+        "curved": "strength" in edges.column_names,
+        "shapes": shape_pictures(fit.get("shapes", ())),
         "sentences": fit_sentences(fit),
         "paths": _paths(fit),
         "nodes": len(names),
@@ -62,6 +64,14 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
     )
 
 
+def _promise(fit: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the release promises; clean rows promise nothing."""
+    if fit["mu"] is None:
+        return ("Nothing: these are clean rows, not a release. Whoever sees this page may learn about single rows.",)
+    unit = Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"])
+    return tuple(explain(GaussianDP(fit["mu"]), unit, fit["delta"]).promise)
+
+
 def embedded_json(value: Any) -> Markup:
     """JSON that may stand inside a script element: nothing in it can end the element or start another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -77,9 +87,8 @@ def _digest(text: str) -> str:
 def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) -> str:
     """The page without scripts, and without being interactive."""
     pairs = Pairs.of(names, edges)
-    strength = np.abs(pairs.numbers["partial_correlation"])
     chosen = np.flatnonzero(pairs.selected)
-    chosen = chosen[np.argsort(-strength[chosen], kind="stable")]
+    chosen = chosen[np.argsort(-pairs.strength[chosen], kind="stable")]
     others = np.flatnonzero(~pairs.selected)
     others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
     most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))

@@ -24,7 +24,7 @@ function drawGraph() {
   const inside = edges.filter((k) => drawn(pairs.i[k]) && drawn(pairs.j[k])), lines = inside.slice(0, mostLines);
   const shown = d3.range(nodeCount).filter((node) => drawn(node) && (nodeCount <= mostNodes || neighbours.get(node).size > 0));
   lineLayer.selectAll("line").data([...lines].reverse(), (k) => k).join("line")
-    .attr("class", (k) => pairs.r[k] < 0 ? "neg" : "pos")
+    .attr("class", kind)
     .attr("stroke-width", (k) => (drawnCount <= 200 ? 1 : 0.4) * (0.8 + 4.6 * strength[k] / strongest))
     .on("pointermove", (event, k) => showTip(event, describePair(k))).on("pointerleave", hideTip).order();
   nodeLayer.selectAll("circle").data(shown, (node) => node).join("circle")
