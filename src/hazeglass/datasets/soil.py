@@ -1,0 +1,40 @@
+"""Bacteria in 89 soils (Lauber et al. 2009)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hazeglass.datasets.catalogue import entry
+from hazeglass.datasets.dataset import Dataset
+from hazeglass.datasets.files import numbers, read_table, strings
+
+__all__ = ["load_soil"]
+
+
+def load_soil(data_dir: str | Path | None = None) -> Dataset:
+    """89 samples by 116 OTUs, counts plus 1; `column_info` holds phylum and taxonomy, `row_info` sample and pH."""
+    known = entry("soil")
+    table = read_table(known, "soil_116.csv", data_dir)
+    acidity = read_table(known, "ph.csv", data_dir)
+    names = read_table(known, "taxonomy_116.csv", data_dir)
+    columns = [name for name in table.column_names if name != "sample"]
+    samples = strings(table, "sample")
+    ph = dict(zip(strings(acidity, "sample"), acidity.column("ph").to_pylist(), strict=True))
+    taxonomy = dict(zip(strings(names, "otu"), strings(names, "taxonomy"), strict=True))
+    return known.dataset(
+        numbers(table, columns),
+        columns,
+        column_info={
+            "taxonomy": tuple(taxonomy[otu] for otu in columns),
+            "phylum": tuple(_phylum(taxonomy[otu]) for otu in columns),
+        },
+        row_info={"sample": tuple(samples), "ph": tuple(ph[sample] for sample in samples)},
+    )
+
+
+def _phylum(taxonomy: str) -> str:
+    """'k__Bacteria; p__Acidobacteria; ...' to 'Acidobacteria'."""
+    for rank in taxonomy.split(";"):
+        if rank.strip().startswith("p__"):
+            return rank.strip()[3:]
+    return ""
