@@ -304,8 +304,33 @@ def measure(problem: Problem, peers: list[str], limit: float) -> None:
         print(f"    {name:22s} {said}", flush=True)
 
 
+def two_processes() -> float:
+    """How much more two processes do than one in the same time: what this machine's cores have to give."""
+    work = (
+        "import time, numpy as np; from scipy.linalg import lapack\n"
+        "A = np.asfortranarray(np.eye(400) + 0.001); input(); end = time.perf_counter() + 3; done = 0\n"
+        "while time.perf_counter() < end: lapack.dpotrf(A); done += 1\n"
+        "print(done)"
+    )
+
+    def done(count: int) -> int:
+        started = [
+            subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+            for _ in range(count)
+        ]
+        time.sleep(2)  # all have imported
+        for process in started:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        return sum(int(process.communicate()[0]) for process in started)
+
+    return done(2) / done(1)
+
+
 def measure_threads() -> None:
-    """Two threads against one, for components and for a path."""
+    """Two threads against one, for components and for a path, beside what two processes reach."""
+    print(f"two processes of LAPACK     {two_processes():.2f} times one: the ceiling here", flush=True)
     S = blocks(10, 200, SEEDS[0])
     T = random_graph(500, 0.02, 10_000, SEEDS[0])
     alphas = np.geomspace(largest_alpha(T), largest_alpha(T) / 12, 20)

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.analyst.solvers.compiled import kernel
+from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 DONE, GROW, BROKEN = 0, 1, 2
 BLOCK = 16  # columns between two copies from rows to columns
 
 
-@kernel
+@inlined
 def add_rows(W, A, step, k, w):  # type: ignore[no-untyped-def]
     """w += sum over a < k of step[a] * W[A[a], :], four rows at a time so that w is read and written less."""
     p = w.shape[0]
@@ -33,7 +33,7 @@ def add_rows(W, A, step, k, w):  # type: ignore[no-untyped-def]
         a += 1
 
 
-@kernel
+@inlined
 def add_fresh_rows(W, A, step, k, w, done, j, keep):  # type: ignore[no-untyped-def]
     """add_rows while columns done..j-1 of W are only up to date in their rows: those entries come from there."""
     for i in range(done, j):
@@ -47,7 +47,7 @@ def add_fresh_rows(W, A, step, k, w, done, j, keep):  # type: ignore[no-untyped-
         w[i] = total
 
 
-@kernel
+@inlined
 def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[no-untyped-def]
     """Append to A the inactive entries that leave the box by more than slack; returns the new size (or -1: no room)."""
     p = w.shape[0]
@@ -72,7 +72,7 @@ def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[
     return k
 
 
-@kernel
+@inlined
 def gather(W, A, known, k, G, done, j):  # type: ignore[no-untyped-def]
     """Complete G = W[A, A] when its first `known` rows and columns are there already.
 
@@ -95,7 +95,7 @@ def gather(W, A, known, k, G, done, j):  # type: ignore[no-untyped-def]
                 out[a] = G[a, b]
 
 
-@kernel
+@inlined
 def subtract_product(G, k, beta, pull):  # type: ignore[no-untyped-def]
     """pull -= G beta."""
     for a in range(k):
@@ -105,7 +105,7 @@ def subtract_product(G, k, beta, pull):  # type: ignore[no-untyped-def]
                 pull[c] -= b * row[c]
 
 
-@kernel
+@inlined
 def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-untyped-def]
     """Coordinate descent on min 1/2 b'Gb - s'b + lam|b|, keeping pull = s - G b.
 
@@ -131,7 +131,7 @@ def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-u
             return
 
 
-@kernel
+@inlined
 def write_row(W, s, lam, w, j, done):  # type: ignore[no-untyped-def]
     """Put w, clipped into the box, into row j of W, and into column j of the rows done..j-1."""
     row = W[j]
@@ -143,7 +143,7 @@ def write_row(W, s, lam, w, j, done):  # type: ignore[no-untyped-def]
         W[i, j] = row[i]
 
 
-@kernel
+@inlined
 def mirror_rows(W, done, stop):  # type: ignore[no-untyped-def]
     """Copy rows done..stop-1 of W into their columns: a few columns at once, because each cache line holds eight."""
     p = W.shape[0]

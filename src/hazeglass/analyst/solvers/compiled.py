@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from numba import njit
+import numba
 
-FAST = {"contract", "reassoc", "nsz"}
+_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
+_njit: Any = numba.njit  # its stubs do not know the last option
 
 
 def announce_compilation(compiled: Any) -> None:
@@ -27,8 +28,13 @@ def announce_compilation(compiled: Any) -> None:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile `function` on its first call."""
+    """Compile `function` on its first call; Python calls it."""
     try:
-        return njit(cache=True, fastmath=FAST, nogil=True, error_model="numpy")(function)
+        return _njit(cache=True, **_OPTIONS)(function)
     except RuntimeError:  # numba found nowhere to write its cache
-        return njit(fastmath=FAST, nogil=True, error_model="numpy")(function)
+        return _njit(**_OPTIONS)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A part of kernels, never called from Python: without that entrance and a cache of its own it compiles faster."""
+    return _njit(no_cpython_wrapper=True, **_OPTIONS)(function)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from hazeglass.analyst.solvers.cd_kernel import add_rows, descend
-from hazeglass.analyst.solvers.compiled import kernel
+from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 
 @kernel
@@ -38,7 +38,7 @@ def active_pairs(T, W, S, lam):  # type: ignore[no-untyped-def]
     return start, row
 
 
-@kernel
+@inlined
 def dot(x, y):  # type: ignore[no-untyped-def]
     total = 0.0
     for i in range(x.shape[0]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.analyst.solvers.compiled import kernel
+from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 
 @kernel
@@ -33,7 +33,7 @@ def inspect(S):  # type: ignore[no-untyped-def]
     return poison, gap
 
 
-@kernel
+@inlined
 def find_root(parent, i):  # type: ignore[no-untyped-def]
     while parent[i] != i:
         parent[i] = parent[parent[i]]

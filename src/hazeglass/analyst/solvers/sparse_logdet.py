@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hazeglass.analyst.factor import FloatArray, cholesky, logdet
-from hazeglass.analyst.solvers.compiled import kernel
+from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 
 def sparse_logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64]) -> float | None:
@@ -27,7 +27,7 @@ def sparse_logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.in
     return None if factor is None else float(total) + logdet(factor)
 
 
-@kernel
+@inlined
 def remove(list_, size, v):  # type: ignore[no-untyped-def]
     """Take v out of a list; the order of the rest does not matter. Returns the new size."""
     for a in range(size):
@@ -37,7 +37,7 @@ def remove(list_, size, v):  # type: ignore[no-untyped-def]
     return size
 
 
-@kernel
+@inlined
 def join(adjacent, degree, a, b, limit):  # type: ignore[no-untyped-def]
     """Note that b is a neighbour of a, unless a has too many to ever be eliminated (degree > limit)."""
     size = degree[a]
