@@ -41,7 +41,7 @@ class Subject:
 
 SUBJECTS: dict[str, Subject] = {
     "cell_signalling": Subject("Cell signalling", datasets.load_cell_signalling, 0.01, "bnlearn17", True),
-    "grid11": Subject("11-bus power grid", datasets.load_grid11, 0.01, "known", False, changes=True),
+    "grid11": Subject("11-bus power grid", datasets.load_grid11, 0.001, "known", False, changes=True),
     "grid115": Subject("115-bus power grid", datasets.load_grid115, 0.03, "known", False, changes=True),
     "fmri": Subject("Brain fMRI", datasets.load_fmri, 0.1, "estimate", False),
     "lawmakers": Subject("U.S. Congress lawmakers", datasets.load_lawmakers, 0.9, "estimate", True),

@@ -19,6 +19,11 @@ TITLE = "Table 2: eight data sets"
 _PRINTED_AS = {"0 dB": "10 dB", "10 dB": None}
 
 
+def data_needed(setup: Setup) -> list[str]:
+    """The data sets it reads."""
+    return list(read_recipe(__file__, setup)["datasets"])
+
+
 def cells(setup: Setup) -> list[Cell]:
     """One cell per data set and run, and one per data set for its epsilons."""
     recipe = read_recipe(__file__, setup)
