@@ -5,7 +5,21 @@ rule for that: it is moved to the nearest positive semidefinite matrix in the ma
 All work on the scale they are given; `as_correlation` makes alpha mean the same for every column.
 """
 
-from hazeglass.baselines.estimate import Estimate, as_correlation, usable_covariance
+from hazeglass.baselines.adaptive import adaptive_graphical_lasso
+from hazeglass.baselines.clime import clime
+from hazeglass.baselines.estimate import Estimate, as_correlation, entry_scores, usable_covariance
 from hazeglass.baselines.neighbourhood import neighbourhood_selection
+from hazeglass.baselines.scio import scio
+from hazeglass.baselines.wishart import g_wishart
 
-__all__ = ["Estimate", "as_correlation", "neighbourhood_selection", "usable_covariance"]
+__all__ = [
+    "Estimate",
+    "adaptive_graphical_lasso",
+    "as_correlation",
+    "clime",
+    "entry_scores",
+    "g_wishart",
+    "neighbourhood_selection",
+    "scio",
+    "usable_covariance",
+]

@@ -20,6 +20,7 @@ __all__ = [
     "as_correlation",
     "check_alpha",
     "entry_scores",
+    "estimate_from_precision",
     "smaller_of_mirrored",
     "usable_covariance",
     "warn_unless",
@@ -109,6 +110,13 @@ def check_alpha(alpha: float) -> float:
     if not np.isfinite(value) or value <= 0:
         raise SolverInputError(f"alpha must be finite and > 0, got {value}.")
     return value
+
+
+def estimate_from_precision(method: str, alpha: float, precision: FloatArray) -> Estimate:
+    """An estimate whose scores are the sizes of the precision's off-diagonal entries."""
+    scores = np.abs(precision)
+    np.fill_diagonal(scores, 0.0)
+    return Estimate(method, alpha, scores, precision)
 
 
 def smaller_of_mirrored(A: FloatArray) -> FloatArray:
