@@ -9,12 +9,14 @@ import numpy as np
 
 from ..accounting import DELTA, printed_epsilon, true_epsilon
 from ..cells import Setup
-from ..methods import METHODS, best_over
+from ..methods import CORRECTED, METHODS, best_over
 from ..pictures import OURS, PRINTED, draw_matrix, panels, save
 from ..protocol import add_noise, area, corrected_covariance, fit, scores_of
 from ..subjects import prepare, true_edges
 
 __all__ = ["curve", "draw", "measure"]
+
+_SHOWN = [name for name in METHODS if name not in ("CLIME", "adaptive lasso")]
 
 
 def measure(setup: Setup, level: float, shares: list[float]) -> dict[str, Any]:
@@ -23,8 +25,8 @@ def measure(setup: Setup, level: float, shares: list[float]) -> dict[str, Any]:
     truth = true_edges(prepared)
     noisy, variance = add_noise(prepared.rows, level, 0, prepared.kind)
     found: dict[str, Any] = {"truth": {"scores": truth.astype(float).tolist(), "auc": 1.0}}
-    for name in METHODS:
-        covariance = corrected_covariance(noisy, variance if name == "ours" else 0.0)
+    for name in _SHOWN:
+        covariance = corrected_covariance(noisy, variance if name in CORRECTED else 0.0)
         scores, value, share = best_over(name, covariance, len(noisy), truth, shares)
         found[name] = {"scores": [float(s) for s in scores], "auc": value, "share": share}
     return found
@@ -54,13 +56,13 @@ def curve(setup: Setup, levels: list[float], runs: int) -> list[dict[str, float]
 
 def draw(found: dict[str, Any], points: list[dict[str, float]], path: Path) -> None:
     """Matrices from left to right, then the curve."""
-    figure, axes = panels(1, len(found) + 1, (2.5 * (len(found) + 1), 2.9))
+    figure, axes = panels(1, len(found) + 1, (2.4 * (len(found) + 1), 3.0))
     for place, (name, answer) in zip(axes[0], found.items(), strict=False):
         scores = np.array(answer["scores"])
         nodes = int((1 + np.sqrt(1 + 8 * len(scores))) / 2)
         matrix = np.zeros((nodes, nodes))
         matrix[np.triu_indices(nodes, 1)] = scores
-        draw_matrix(place, matrix + matrix.T, name if name == "truth" else f"{name}: {answer['auc']:.2f}")
+        draw_matrix(place, matrix + matrix.T, name if name == "truth" else f"{name}\nAUC {answer['auc']:.2f}")
     place = axes[0, -1]
     for key, colour, label in (
         ("printed", PRINTED, "as the paper counts"),
@@ -80,5 +82,5 @@ def draw(found: dict[str, Any], points: list[dict[str, float]], path: Path) -> N
     place.set_xlabel("epsilon", fontsize=8)
     place.set_ylabel("AUC", fontsize=8)
     place.tick_params(labelsize=7)
-    place.legend(fontsize=6.5, frameon=False, loc="lower right")
+    place.legend(fontsize=6.5, frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.6))
     save(figure, path)

@@ -35,7 +35,12 @@ def measure(setup: Setup, name: str, alpha: float, levels: list[float | str]) ->
         strength = np.triu(np.abs(precision) / np.outer(scale, scale), 1)
         pairs = np.argwhere(strength > 1e-8)
         found[level_name(level)] = [[int(i), int(j), round(float(strength[i, j]), 5)] for i, j in pairs]
-    return {"nodes": len(prepared.columns), "names": list(prepared.columns), "groups": _groups(prepared), "edges": found}
+    return {
+        "nodes": len(prepared.columns),
+        "names": list(prepared.columns),
+        "groups": _groups(prepared),
+        "edges": found,
+    }
 
 
 def _groups(prepared: Prepared) -> list[str]:
@@ -69,9 +74,7 @@ def draw(name: str, found: dict[str, Any], path: Path) -> None:
             draw_matrix(place, strength, noise)
             continue
         names = found["names"] if found["nodes"] <= 20 else None
-        draw_network(
-            place, spots, strength > 0, noise, names=names, colours=_colours(found["groups"]), reference=clean
-        )
+        draw_network(place, spots, strength > 0, noise, names=names, colours=_colours(found["groups"]), reference=clean)
     figure.suptitle(SUBJECTS[name].title, fontsize=10)
     save(figure, path)
 

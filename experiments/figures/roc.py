@@ -28,7 +28,9 @@ def measure(setup: Setup, name: str, levels: list[float | str]) -> dict[str, dic
     found = {}
     for level in levels:
         noisy, variance = add_noise(prepared.rows, decibels(level), 0, prepared.kind)
-        found[f"ours, {level_name(level)}"] = _curve(truth, scores_of(fit(corrected_covariance(noisy, variance), alpha)))
+        found[f"ours, {level_name(level)}"] = _curve(
+            truth, scores_of(fit(corrected_covariance(noisy, variance), alpha))
+        )
         if level == 20:
             found["vanilla, 20 dB"] = _curve(truth, scores_of(fit(corrected_covariance(noisy), alpha)))
     return found

@@ -25,7 +25,10 @@ def cells(setup: Setup) -> list[Cell]:
     check, drawn = recipe["cross_validation"], recipe["graphs"]
     folded = {"level": check["level"], "folds": check["folds"]}
     return [
-        *(Cell(f"figures/cv-{n}", "figures.cross_validation:measure", {"name": n, **folded}) for n in check["datasets"]),
+        *(
+            Cell(f"figures/cv-{n}", "figures.cross_validation:measure", {"name": n, **folded})
+            for n in check["datasets"]
+        ),
         *(
             Cell(f"figures/roc-{n}", "figures.roc:measure", {"name": n, "levels": recipe["roc"]["levels"]})
             for n in recipe["roc"]["datasets"]

@@ -80,9 +80,7 @@ def _watching(printer: Printer) -> Iterator[Callable[[int], Callable[[str], None
     """A bar on a terminal, nothing anywhere else."""
     console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(
-        *columns, console=console, transient=True, disable=printer.quiet or not console.is_terminal
-    ) as bar:
+    with Progress(*columns, console=console, transient=True, disable=printer.quiet or not console.is_terminal) as bar:
 
         def start(total: int) -> Callable[[str], None]:
             task = bar.add_task("reproduce", total=total)
