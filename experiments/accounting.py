@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import DiscreteGaussian
@@ -21,6 +22,7 @@ __all__ = ["DELTA", "paper_theorem_epsilon", "printed_epsilon", "true_epsilon"]
 Floats = npt.NDArray[np.float64]
 DELTA = 1e-5
 _SMALLEST_SCALE = 2.0**-6
+_ABSURD = 1e6
 
 
 def sensitivity(rows: Floats) -> float:
@@ -43,11 +45,11 @@ def paper_theorem_epsilon(rows: Floats, decibels: float, kind: str) -> float:
     centred = rows - rows.mean(axis=0)
     if kind == "continuous":
         smallest = float(np.square(centred).sum(axis=0).min()) / n**2
-        return GaussianDP(change / (sigma * math.sqrt(2 * smallest))).epsilon(DELTA)
+        return _epsilon(change / (sigma * math.sqrt(2 * smallest)))
     smallest = float(np.abs(centred).min()) / n
     if smallest == 0:
         return math.inf
-    return GaussianDP((change + 2 * smallest) / (math.sqrt(2 * n) * smallest * sigma)).epsilon(DELTA)
+    return _epsilon((change + 2 * smallest) / (math.sqrt(2 * n) * smallest * sigma))
 
 
 def true_epsilon(rows: Floats, decibels: float, kind: str, unit: str) -> float:
@@ -60,4 +62,11 @@ def true_epsilon(rows: Floats, decibels: float, kind: str, unit: str) -> float:
         mu = DiscreteGaussian(sigma).mu(round(span))
     else:
         mu = span / sigma
-    return GaussianDP(mu * math.sqrt(cells)).epsilon(DELTA)
+    return _epsilon(mu * math.sqrt(cells))
+
+
+def _epsilon(mu: float) -> float:
+    """Epsilon at DELTA; for the absurd mu of nearly no noise by its asymptote, where the second term has vanished."""
+    if mu > _ABSURD:
+        return mu**2 / 2 - mu * float(ndtri(DELTA))
+    return GaussianDP(mu).epsilon(DELTA)

@@ -50,8 +50,10 @@ def verdict(ours: float, printed: float) -> str:
     return "better" if ours > printed else "worse"
 
 
-def number(value: Any, digits: int = 3) -> str:
-    """A number as a reader wants it: fixed digits near 1, powers of ten far from it."""
+def number(value: Any, name: str = "", digits: int = 3) -> str:
+    """A number as a reader wants it: fixed digits near 1, powers of ten far from it, a sign on a difference."""
+    if name == "difference" and isinstance(value, float):
+        return f"{value:+.{digits}f}"
     if value is None:
         return ""
     if not isinstance(value, float):
@@ -101,6 +103,6 @@ def _write_csv(table: Table, path: Path) -> None:
 
 def _markdown(table: Table) -> list[str]:
     fields = list(table.records[0])
-    rows = [[number(record[name]).replace("|", "\\|") for name in fields] for record in table.records]
+    rows = [[number(record[name], name).replace("|", "\\|") for name in fields] for record in table.records]
     bar = "|".join("---" for _ in fields)
     return [f"| {' | '.join(fields)} |", f"|{bar}|", *(f"| {' | '.join(row)} |" for row in rows)]

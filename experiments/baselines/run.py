@@ -64,8 +64,9 @@ def report(results: Results, setup: Setup, folder: Path) -> Section:
     _draw(records, folder / "baselines.png")
     text = [
         f"Mean AUC over {recipe['runs']} releases at {recipe['level']} dB; every method takes the best of "
-        f"{len(recipe['shares'])} penalties, and each baseline the better of the corrected and the uncorrected covariance "
-        "as well. On data sets without a known graph the truth is itself a graphical lasso, which favours the last two.",
+        f"{len(recipe['shares'])} penalties, and each baseline the better of the corrected and the uncorrected "
+        "covariance as well. On data sets without a known graph the truth is itself a graphical lasso, which favours "
+        "the last two.",
         *(_average_sentence(row) for row in averages),
         "; ".join(f"{record['dataset']}: {record['best']}" for record in records) + ".",
     ]
@@ -122,9 +123,9 @@ def _draw(records: list[dict[str, Any]], path: Path) -> None:
                 label = method if height == 0 else None
                 face = {} if marker == "x" else {"facecolor": "none"}
                 place.scatter(record[method], height, marker=marker, s=34, color=PRINTED, label=label, **face)
-        for method, face in (("the paper's", "none"), ("hazeglass", OURS)):
+        for method, inside in (("the paper's", "none"), ("hazeglass", OURS)):
             label = method if height == 0 else None
-            place.scatter(record[method], height, s=44, facecolor=face, edgecolor=OURS, zorder=3, label=label)
+            place.scatter(record[method], height, s=44, facecolor=inside, edgecolor=OURS, zorder=3, label=label)
     place.set_yticks(range(len(records)), [SUBJECTS[r["dataset"]].title for r in records], fontsize=8)
     place.set_xlabel("AUC at 20 dB", fontsize=8)
     place.grid(axis="x", color="#e4e4e4")

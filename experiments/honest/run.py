@@ -40,7 +40,7 @@ def cells(setup: Setup) -> list[Cell]:
     measured = [
         Cell(f"honest/{name}-run{run}", "honest.run:measure", {"name": name, "run": run})
         for name in names
-        for run in range(recipe["runs"])
+        for run in range(_runs(recipe, name))
     ]
     return measured + [Cell(f"honest/{name}-clean", "honest.run:clean", {"name": name}) for name in names]
 
@@ -62,7 +62,7 @@ def measure(setup: Setup, name: str, run: int) -> dict[str, dict[str, float]]:
 def clean(setup: Setup, name: str) -> dict[str, float]:
     """The same estimator on the rows themselves."""
     recipe = read_recipe(__file__, setup)
-    rows = _transformed(*_rows(SUBJECTS[name], setup), recipe["subjects"][name])
+    rows = _transformed(_rows(SUBJECTS[name], setup)[0], recipe["subjects"][name])
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", HazeglassWarning)
         precision = CorrectedGraphicalLassoCV(select="ebic").fit(rows).precision_
@@ -70,14 +70,24 @@ def clean(setup: Setup, name: str) -> dict[str, float]:
     return _judge(_truth(name, setup, recipe), scores_of(precision / np.outer(scale, scale)))
 
 
+def _runs(recipe: dict[str, Any], name: str) -> int:
+    return int(recipe["subjects"][name].get("runs", recipe["runs"]))
+
+
 def _rows(subject: Subject, setup: Setup) -> tuple[Floats, tuple[str, ...]]:
     dataset = subject.load(setup.data_dir)
     return (np.diff(dataset.data, axis=0) if subject.changes else dataset.data), dataset.columns
 
 
-def _transformed(rows: Floats, columns: tuple[str, ...], about: dict[str, Any]) -> Floats:
-    step = {"log": np.log, "log1p": np.log1p, None: np.asarray}[about.get("transform")]
-    return np.asarray(step(np.clip(rows, about["lower"], about["upper"])))
+def _transformed(rows: Floats, about: dict[str, Any]) -> Floats:
+    clamped = np.clip(rows, about["lower"], about["upper"])
+    match about.get("transform"):
+        case "log":
+            return np.asarray(np.log(clamped))
+        case "log1p":
+            return np.asarray(np.log1p(clamped))
+        case _:
+            return clamped
 
 
 def _truth(name: str, setup: Setup, recipe: dict[str, Any]) -> Bools:
@@ -85,7 +95,7 @@ def _truth(name: str, setup: Setup, recipe: dict[str, Any]) -> Bools:
     subject, about = SUBJECTS[name], recipe["subjects"][name]
     dataset = subject.load(setup.data_dir)
     if subject.truth == "estimate":
-        correlation = np.corrcoef(_transformed(*_rows(subject, setup), about), rowvar=False)
+        correlation = np.asarray(np.corrcoef(_transformed(_rows(subject, setup)[0], about), rowvar=False))
         return edges_of(fit(correlation, about["truth_alpha"]))
     matrix = dataset.truth_matrix(None if subject.truth == "known" else subject.truth)
     return np.asarray(matrix[np.triu_indices(len(matrix), 1)])
@@ -156,7 +166,7 @@ def report(results: Results, setup: Setup, folder: Path) -> Section:
 
 
 def _record(results: Results, recipe: dict[str, Any], name: str, form: str, epsilon: float) -> dict[str, Any]:
-    runs = [results[f"honest/{name}-run{run}"][f"{form} {epsilon:g}"] for run in range(recipe["runs"])]
+    runs = [results[f"honest/{name}-run{run}"][f"{form} {epsilon:g}"] for run in range(_runs(recipe, name))]
     record: dict[str, Any] = {"dataset": name, "form": form, "epsilon": epsilon}
     for key, _ in _MEASURES:
         values = [run[key] for run in runs]

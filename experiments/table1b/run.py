@@ -42,7 +42,7 @@ def measure(setup: Setup, sparsity: float, run: int) -> dict[str, dict[str, floa
         covariance = pieces.corrected(decibels(level))
         scores = scores_of(fit(covariance, recipe["alpha"], tol=_TOLERANCE))
         found["plain"][level_name(level)] = area(truth, scores)
-        if level in recipe["penalised_levels"]:
+        if run < recipe["penalised_runs"] and level in recipe["penalised_levels"]:
             alpha = recipe["penalty_share"] * float(covariance.diagonal().mean())
             scores = scores_of(fit(covariance, alpha, tol=_TOLERANCE))
             found["penalised"][level_name(level)] = area(truth, scores)
@@ -117,7 +117,7 @@ class Pieces:
         """Rows with this precision and standard normal noise of the same shape."""
         factor = np.linalg.cholesky(precision + 1e-9 * np.eye(len(precision)))
         shocks = rng.standard_normal((len(precision), n))
-        rows = solve_triangular(factor, shocks, lower=True, trans="T").T
+        rows = np.asarray(solve_triangular(factor, shocks, lower=True, trans="T")).T
         rows -= rows.mean(axis=0)
         unit = rng.standard_normal(rows.shape)
         cross = rows.T @ unit / n
