@@ -87,7 +87,10 @@ def report(results: Results, setup: Setup, folder: Path) -> Section:
         Table("auc", "AUC, ours and printed", areas, tone="verdict"),
         Table("epsilon", "Epsilon, as printed and as it is", budgets, tone="verdict"),
     ]
-    caption = "AUC over the noise levels, ours with one standard deviation and the printed values."
+    caption = (
+        "AUC over the noise levels, ours with one standard deviation and the printed ones; what the paper calls 10 dB "
+        "stands at 0 dB."
+    )
     return Section("table2", TITLE, text, tables, [Picture("table2.png", caption)])
 
 

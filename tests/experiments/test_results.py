@@ -6,7 +6,6 @@ from hazeglass_experiments.cells import Setup
 from hazeglass_experiments.figures import graphs
 from hazeglass_experiments.honest import run as honest
 from hazeglass_experiments.methods import METHODS, best_over
-from hazeglass_experiments.protocol import corrected_covariance
 from hazeglass_experiments.solvers import run as solvers
 from hazeglass_experiments.table1a import run as table1a
 from hazeglass_experiments.table1b import run as table1b
