@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues browser clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -36,7 +36,7 @@ browser: $(STAMP)  ## open the pages in headless Chromium: sliders, search, no n
 	@tests/browser/setup.sh
 	@rm -rf build/browser
 	@$(BIN)/python tests/browser/make_pages.py build/browser
-	@cd tests/browser && HAZEGLASS_PAGES=$(CURDIR)/build/browser node --test --test-reporter=dot --test-concurrency=1 .
+	@cd tests/browser && HAZEGLASS=$(CURDIR)/$(BIN)/hazeglass HAZEGLASS_PAGES=$(CURDIR)/build/browser node --test --test-reporter=dot --test-concurrency=1 .
 
 bench: $(STAMP) .venv-opendp/bin/pytest  ## measure against peers, in one run
 	@for script in benchmarks/*.py; do echo "== $$script"; \
@@ -65,6 +65,13 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 	@$(BIN)/python tests/oracles/make_bundles.py build/catalogues
 	@HAZEGLASS_BUNDLES=build/catalogues .venv-catalogues/bin/python $(ORACLE) -W ignore tests/oracles/catalogue_checks.py
 
+.venv-grid/bin/pytest:
+	@$(PYTHON) -m venv .venv-grid
+	@.venv-grid/bin/pip install --quiet --editable '.[grid,test]'
+
+grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pandapower and compare them with the files
+	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/datasets/test_reconstruct.py
+
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-grid tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

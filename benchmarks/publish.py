@@ -22,7 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hazeglass as hg
-from hazeglass.compute.tables import floats, open_table
+from hazeglass.compute.tables import blocks, floats, open_table
 
 COLUMNS = [f"c{k}" for k in range(10)]
 
@@ -57,7 +57,7 @@ def seconds(work: Callable[[], object]) -> float:
 
 def read(path: Path) -> None:
     source = open_table(path)
-    for batch in source.blocks(COLUMNS):
+    for batch in blocks(source, COLUMNS):
         floats(batch, COLUMNS)
 
 

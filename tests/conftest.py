@@ -70,3 +70,15 @@ kind = "continuous"
 lower = -4.0
 upper = 4.0
 """
+
+
+@pytest.fixture(scope="session")
+def cluster():
+    """Two local dask workers, each a process of its own; started once, because that takes seconds."""
+    distributed = pytest.importorskip("distributed", reason="dask is not installed: pip install 'hazeglass[dask]'")
+    local = distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0", silence_logs=50
+    )
+    with local, distributed.Client(local, direct_to_workers=True) as client:
+        client.wait_for_workers(2)
+        yield local

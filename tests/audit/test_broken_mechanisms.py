@@ -68,6 +68,11 @@ def test_a_forgotten_clip_is_caught(monkeypatch):
 
     monkeypatch.setattr(table, "clip_to_lattice", unclipped)
     monkeypatch.setattr(moments, "clip_to_lattice", unclipped)
+    monkeypatch.setattr(
+        moments,
+        "standardise_to_lattice",
+        lambda x, centre, scale, *, steps, radius, out: np.rint((x - centre) / scale * steps),
+    )
     assert audit("table", "record", "rounded, clipped").ratio > 1.5
     assert audit("moments", "record").ratio > 1.5
     assert audit("moments", "record", "rounded, two stages").ratio > 1.5
@@ -75,22 +80,20 @@ def test_a_forgotten_clip_is_caught(monkeypatch):
 
 
 def test_forgotten_bounds_are_caught(monkeypatch):
-    def unclamped(self, batch):
-        block = self.raw(batch)
-        for k, column in enumerate(self.plan.columns):
-            block[:, k] = (block[:, k] - column.centre) / column.half_width
-        return block
+    def unclamped(self, block, **_):
+        columns = zip(self.plan.columns, block, strict=True)
+        return np.column_stack([(cells - column.centre) / column.half_width for column, cells in columns])
 
-    monkeypatch.setattr(rows.Rows, "unit_box", unclamped)
+    monkeypatch.setattr(rows.Cells, "unit_box", unclamped)
     assert audit("table", "entry").ratio > 5
     assert audit("moments", "entry").ratio > 5
 
 
-def centred_before_clipping(unit_box, centre, scale, stage):
+def centred_before_clipping(unit_box, centre, scale, stage, **_):
     return HONEST_ROWS(unit_box, centre + unit_box.mean(axis=0), scale, stage)
 
 
-def centred_after_clipping(unit_box, centre, scale, stage):
+def centred_after_clipping(unit_box, centre, scale, stage, **_):
     z = HONEST_ROWS(unit_box, centre, scale, stage)
     return np.rint(z - z.mean(axis=0))
 

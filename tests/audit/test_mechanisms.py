@@ -128,7 +128,7 @@ def test_raw_rows_come_back_to_their_place(make_plan, transform):
     assert raw.min() < 1.0
     assert raw.max() > 50.0
     rows = Rows(plan, open_table(pa.table({"a": raw[:, 0]})))
-    assert rows.unit_box(next(rows.blocks())) == pytest.approx(places, abs=1e-12)
+    assert rows.cells.unit_box(next(rows.blocks())) == pytest.approx(places, abs=1e-12)
 
 
 def test_lowest_bits_are_found():

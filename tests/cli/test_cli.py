@@ -62,6 +62,12 @@ def replace(desk, old, new):
     path.write_text(text.replace(old, new, 1))
 
 
+def test_a_scheduler_needs_its_engine(desk):
+    done = publish(desk, "--scheduler", "tcp://127.0.0.1:9")
+    assert done.returncode == 2
+    assert "--scheduler belongs to --engine dask" in done.stderr
+
+
 MISTAKES = {
     "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 3, "column 'a' has no lower bound"),
     "an unknown column": (lambda d: replace(d, 'name = "b"', 'name = "bb"'), 2, "names column 'bb'"),

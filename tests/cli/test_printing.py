@@ -32,6 +32,7 @@ REPORTS = {
     "publish --dry-run": ((*PUBLISH, "second", "--dry-run"), "rows"),
     "verify": (("verify", "release"), "ok"),
     "recover": (("recover", "release", "--out", "graph"), "edges"),
+    "datasets": (("datasets",), "datasets"),
     "ledger new": (("ledger", "new", "b.ledger", "--dataset", "d", "--mu", "1"), "mu_total"),
     "ledger show": (("ledger", "show", "a.ledger"), "mu_remaining"),
 }

@@ -1,5 +1,8 @@
 """Any table gives the same numbers, in blocks, under its own names."""
 
+import gzip
+import pickle
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,16 +11,15 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hazeglass.compute.engines import get_engine
-from hazeglass.compute.tables import floats, open_table
-from hazeglass.errors import DataError, InputError
+from hazeglass.compute.tables import blocks, floats, open_table
+from hazeglass.errors import DataError
 
 VALUES = {"x": [1.5, float("nan"), -3.0, 4.0], "näme, with comma": [1, 2, 3, 4]}
 
 
 def read(source):
     names = list(source.names)
-    return np.vstack([floats(batch, names) for batch in source.blocks(names)])
+    return np.vstack([floats(batch, names) for batch in blocks(source, names)])
 
 
 def sources(folder):
@@ -57,7 +59,7 @@ def test_folders_and_globs_are_one_table(tmp_path):
 
 def test_blocks_are_bounded(monkeypatch):
     monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 10)
-    sizes = [batch.num_rows for batch in open_table(np.zeros((35, 2))).blocks(["x1"])]
+    sizes = [batch.num_rows for batch in blocks(open_table(np.zeros((35, 2))), ["x1"])]
     assert sizes == [10, 10, 10, 5]
 
 
@@ -105,20 +107,70 @@ def test_text_columns_cannot_be_numbers():
         read(source)
 
 
-@pytest.mark.parametrize("name", ["serial", "threads"])
-def test_engines_keep_the_order_and_pass_errors_on(name):
-    engine = get_engine(name)
-    assert list(engine.map(lambda k: k * k, range(100))) == [k * k for k in range(100)]
-
-    def fail(k):
-        if k == 30:
-            raise DataError("block 30")
-        return k
-
-    with pytest.raises(DataError, match="block 30"):
-        list(engine.map(fail, range(100)))
+def test_an_address_is_opened_through_its_file_system(tmp_path):
+    for k in range(3):
+        pq.write_table(pa.table({"x": [float(k)]}), tmp_path / f"part{k}.parquet")
+    (tmp_path / "t.csv.gz").write_bytes(gzip.compress(b"x\n7\n8\n"))
+    for ending in ("/part*.parquet", "/part[012].parquet"):
+        assert read(open_table(f"file://{tmp_path}{ending}")).ravel().tolist() == [0, 1, 2]
+    assert read(open_table(f"file://{tmp_path}/part1.parquet")).ravel().tolist() == [1]
+    assert read(open_table(f"file://{tmp_path}/t.csv.gz")).ravel().tolist() == [7, 8]
+    (tmp_path / "t.csv.gz").unlink()
+    assert read(open_table(f"file://{tmp_path}")).ravel().tolist() == [0, 1, 2]
 
 
-def test_an_unknown_engine_is_named():
-    with pytest.raises(InputError, match="serial, threads"):
-        get_engine("spark")
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("file:///no/such/folder/*.parquet", "there is no file"),
+        ("file:///no/such/folder", "holds no"),
+        ("nothing://bucket/x.parquet", "cannot be opened"),
+        ("s3://KEY:SECRET@bucket/x.parquet", "must not carry credentials"),
+    ],
+)
+def test_an_address_that_cannot_be_used_is_refused_without_its_credentials(address, message):
+    with pytest.raises(DataError, match=message) as caught:
+        open_table(address)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_pieces_depend_on_the_table_alone_and_describe_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 100)
+    for k in range(3):
+        pq.write_table(pa.table({"x": np.arange(120.0) + 1000 * k}), tmp_path / f"{k}.parquet", row_group_size=40)
+    pieces = list(open_table(tmp_path).pieces(["x"]))
+    assert [piece.number for piece in pieces] == [0, 1, 2]
+    assert all(piece.public and len(pickle.dumps(piece)) < 2_000 for piece in pieces)
+    again = [
+        floats(batch, ["x"]) for piece in map(pickle.loads, map(pickle.dumps, pieces)) for batch in piece.batches()
+    ]
+    assert np.concatenate(again).ravel().tolist() == [1000 * k + i for k in range(3) for i in range(120)]
+    in_hand = next(open_table(np.full((3, 1), 12345.678)).pieces(["x1"]))
+    assert not in_hand.public
+    assert "12345" not in repr(in_hand)
+
+
+def test_wide_tables_are_read_fewer_rows_at_a_time():
+    sizes = [batch.num_rows for batch in blocks(open_table(np.zeros((3_000, 2_100))), ["x1"])]
+    assert sum(sizes) == 3_000
+    assert max(sizes) <= (1 << 22) // 2_100
+
+
+def test_a_file_damaged_in_the_middle_is_named(tmp_path):
+    path = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"x": np.random.default_rng(0).normal(size=50_000)}), path, use_dictionary=False)
+    raw = bytearray(path.read_bytes())
+    raw[4:200_000] = bytes(199_996)
+    path.write_bytes(raw)
+    with pytest.raises(DataError, match=r"d\.parquet cannot be read to its end"):
+        read(open_table(path))
+
+
+def test_a_dask_frame_is_read_partition_by_partition():
+    frames = pytest.importorskip("dask.dataframe")
+    source = open_table(frames.from_pandas(pd.DataFrame(VALUES), npartitions=2))
+    assert source.names == tuple(VALUES)
+    assert source.count() == 4
+    assert source.kinds() == {"x": "continuous", "näme, with comma": "integer"}
+    assert len(list(source.pieces(["x"]))) == 2
+    np.testing.assert_array_equal(read(source), np.column_stack([VALUES["x"], VALUES["näme, with comma"]]))

@@ -1,5 +1,6 @@
 """Layout and communities: what belongs together is found and drawn together."""
 
+import time
 from itertools import pairwise
 
 import networkx as nx
@@ -7,6 +8,7 @@ import numpy as np
 import pytest
 
 from hazeglass.present.communities import communities, community_order
+from hazeglass.present.excerpt import drawn_nodes, place_nodes
 from hazeglass.present.layout import node_positions
 
 
@@ -69,3 +71,37 @@ def test_linked_nodes_are_nearer_than_others():
     gaps = np.linalg.norm(spots[:, None] - spots[None], axis=2)
     off = ~np.eye(18, dtype=bool)
     assert gaps[adjacency].mean() < 0.6 * gaps[off & ~adjacency].mean()
+
+
+def test_a_sparse_matrix_of_many_nodes_is_grouped_quickly():
+    graph = nx.planted_partition_graph(20, 100, 0.05, 0.0005, seed=1)
+    matrix = nx.to_scipy_sparse_array(graph, dtype=float)
+    started = time.process_time()
+    groups = communities(matrix)
+    assert time.process_time() - started < 10
+    assert np.array_equal(groups, communities(matrix.toarray()))
+    ours = [set(np.flatnonzero(groups == g).tolist()) for g in np.unique(groups)]
+    truth = [set(range(100 * k, 100 * (k + 1))) for k in range(20)]
+    modularity = nx.community.modularity
+    assert modularity(graph, ours) > 0.9 * modularity(graph, truth)
+
+
+def test_the_picture_of_a_large_graph_shows_its_largest_communities():
+    sizes = [250, 200, 140, 300, 30]
+    graph = nx.disjoint_union_all([nx.connected_watts_strogatz_graph(size, 30, 0.9, seed=size) for size in sizes])
+    graph.add_nodes_from(range(920, 1200))
+    links = nx.to_scipy_sparse_array(graph, dtype=float, format="csr")
+    groups = np.concatenate([np.repeat([1, 2, 3, 0, 4], sizes), np.arange(5, 285)])
+    drawn = drawn_nodes(groups, links)
+    assert set(groups[drawn]) == {0, 1}
+    assert len(drawn) == 550
+    assert place_nodes(drawn, links).shape == (550, 2)
+
+
+def test_a_community_too_large_for_the_picture_is_shown_around_its_best_linked_node():
+    graph = nx.barabasi_albert_graph(2_000, 2, seed=1)
+    links = nx.to_scipy_sparse_array(graph, dtype=float, format="csr")
+    drawn = drawn_nodes(np.zeros(2_000, dtype=np.int64), links)
+    assert len(drawn) == 600
+    assert max(dict(graph.degree).items(), key=lambda entry: entry[1])[0] in drawn
+    assert nx.is_connected(graph.subgraph(drawn.tolist()))

@@ -5,13 +5,14 @@ import re
 import time
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from hazeglass.present import report as report_module
 from hazeglass.present.asset import drawing_library
 from hazeglass.present.report import embedded_json, report
 
-from .graphs import HOSTILE, made_graph
+from .graphs import HOSTILE, made_fit, made_graph
 
 LIBRARY = "/* stands in for the drawing library */ var d3 = {};"
 
@@ -80,6 +81,41 @@ def test_a_large_graph_stays_small_and_says_what_is_left_out(monkeypatch):
     assert len(data["edges"]["i"]) == 20_000 < data["pairs"]
     left_out = np.sort(edges["q_value"].to_numpy())[20_000:]
     assert all(rate < left_out.min() for rate in data["rates"])
+
+
+def test_ten_thousand_columns_make_a_page_that_opens(page_of):
+    names, edges, fit = many_columns(10_000, 25_000, 120_000)
+    started = time.process_time()
+    page = page_of(names, edges, fit)
+    assert time.process_time() - started < 20
+    assert len(page) < 4_000_000
+    assert "25,000" in page
+    assert "49,995,000" in page
+    if 'id="data"' not in page:
+        return
+    data = data_of(page)
+    assert (data["pairs"], data["listed"], data["selected"]) == (49_995_000, 120_000, 25_000)
+    assert len(data["edges"]["i"]) == 25_000
+    assert sum(q <= fit["fdr"] for q in data["edges"]["q"]) == 25_000
+    drawn = [k for k, x in enumerate(data["x"]) if x is not None]
+    assert 100 <= len(drawn) <= 600
+    assert len(data["names"]) == 10_000
+
+
+def many_columns(p, edges, listed):
+    """A graph whose table lists only some of its pairs: links between near numbers, and pairs that are none."""
+    rng = np.random.default_rng(0)
+    pairs = np.array([(k, k + 1 + step) for step in range(13) for k in range(p - 13)])[:listed]
+    pairs = pairs[rng.permutation(len(pairs))]
+    names = tuple(f"column {k}" for k in range(p))
+    known, selected = pa.array(names), np.arange(listed) < edges
+    partial = np.where(selected, rng.uniform(0.1, 0.5, listed), rng.normal(0, 0.01, listed))
+    p_value = np.where(selected, 1e-9, rng.uniform(0.3, 1, listed))
+    numbers = {"std_error": np.full(listed, 0.01), "ci_low": partial - 0.02, "ci_high": partial + 0.02}
+    ends = {"source": known.take(pa.array(pairs[:, 0])), "target": known.take(pa.array(pairs[:, 1]))}
+    columns = {**ends, "precision": -partial, "partial_correlation": partial, **numbers}
+    columns |= {"p_value": p_value, "q_value": p_value, "selected": selected}
+    return names, pa.table(columns), {**made_fit(p), "pairs": p * (p - 1) // 2}
 
 
 def test_positions_are_stable_and_inside(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hazeglass.publisher.clip import clip_to_lattice
+from hazeglass.publisher.clip import clip_to_lattice, row_lengths, standardise_to_lattice
 
 
 @settings(max_examples=200)
@@ -29,3 +29,24 @@ def test_rounding_has_no_drift_towards_zero():
     rows = np.random.default_rng(1).uniform(0.2, 0.8, (200_000, 1))
     z = clip_to_lattice(rows, steps=10, radius=None)
     assert abs((z / 10 - rows).mean()) < 5 * 0.03 / np.sqrt(200_000)
+
+
+@settings(max_examples=50, deadline=None)  # the first example compiles
+@given(st.integers(1, 60), st.sampled_from([None, 0.4, 1.0]), st.integers(0, 2**32 - 1))
+def test_the_fast_way_gives_the_same_bits(p, share, seed):
+    rng = np.random.default_rng(seed)
+    rows, centre, scale = rng.uniform(-1, 1, (70, p)), rng.uniform(-1, 1, p), rng.uniform(0.01, 1, p)
+    radius = None if share is None else share * np.sqrt(p)
+    expected = clip_to_lattice((rows - centre) / scale, steps=5000, radius=radius)
+    for layout in (rows, np.asfortranarray(rows)):
+        assert np.array_equal(standardise_to_lattice(layout, centre, scale, steps=5000, radius=radius), expected)
+    used = np.array(rows, order="F")
+    assert np.array_equal(standardise_to_lattice(used, centre, scale, steps=5000, radius=radius, out=used), expected)
+
+
+def test_a_rows_length_is_the_same_bits_in_any_block():
+    rows = np.random.default_rng(0).standard_normal((1000, 37)) * 1e3
+    whole = row_lengths(rows)
+    assert np.array_equal(whole[123:129], row_lengths(rows[123:129]))
+    assert np.array_equal(whole, row_lengths(np.asfortranarray(rows)))
+    assert np.array_equal(whole[5:6], row_lengths(rows[5:6]))

@@ -18,8 +18,7 @@ from hazeglass.publisher.rows import Rows
 def sums(plan, data, engine="serial"):
     rows = Rows(plan, open_table(data))
     stage = module.first_stage(plan, rows.n, plan.guarantee)
-    parts = get_engine(engine).map(module._block_sums(rows, stage), rows.blocks())
-    return stage, *module._sum_up(parts, len(plan.columns))
+    return stage, *module.exact_sums(rows, stage, get_engine(engine))
 
 
 def test_sums_are_the_same_bits_for_every_engine_block_size_and_source(make_plan, tmp_path, monkeypatch):
@@ -47,7 +46,7 @@ def test_sums_are_exactly_those_of_the_integer_rows(make_plan):
     plan = make_plan(clip_radius=1.1)
     rows = Rows(plan, open_table(data))
     stage, first, second = sums(plan, data)
-    z = module.clip_to_lattice(rows.unit_box(next(rows.blocks())), steps=stage.steps, radius=stage.radius)
+    z = module.clip_to_lattice(rows.cells.unit_box(next(rows.blocks())), steps=stage.steps, radius=stage.radius)
     exact = [[sum(int(r[i]) * int(r[j]) for r in z) for j in range(3)] for i in range(3)]
     assert second.tolist() == exact
     assert first.tolist() == [sum(int(r[i]) for r in z) for i in range(3)]

@@ -27,7 +27,7 @@ def test_the_first_rows_of_each_person_are_kept_across_blocks(make_plan, people,
     for block in (1, 2, 3, 100):
         monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", block)
         rows = Rows(person_plan(make_plan), open_table(people))
-        kept = np.concatenate([rows.raw(batch)[:, 0] for batch in rows.blocks()])
+        kept = np.concatenate([block[0] for block in rows.blocks()])
         assert (kept * 4).tolist() == [0, 1, 2, 4, 5]
         assert rows.n == 5
 

@@ -1,30 +1,56 @@
-"""Rows remember, from any thread, which columns have held a value."""
-
-import time
-from concurrent.futures import ThreadPoolExecutor
+"""Rows are read alike by every engine; each piece says which columns held a value, and how many rows it had."""
 
 import numpy as np
 import pyarrow as pa
+import pytest
 
+from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.publisher.rows import Rows
+from hazeglass.errors import DataError
+from hazeglass.publisher.rows import Cells, Rows
 
 
-class SlowFlags(np.ndarray):
-    """Flags whose in-place "or" leaves time between reading and writing, as a large array's may."""
-
-    def __ior__(self, other):
-        before = np.array(self)
-        time.sleep(0.05)
-        self[...] = before | other
-        return self
+def first_cells(cells, number, blocks):
+    return [block[0][0] for block in blocks]
 
 
-def test_no_thread_loses_what_another_saw(make_plan):
-    missing = float("nan")
-    batches = [pa.record_batch({"a": [a], "b": [b], "c": [c]}) for a, b, c in np.where(np.eye(3) > 0, 1.0, missing)]
-    rows = Rows(make_plan(), open_table(pa.Table.from_batches(batches)))
-    rows._seen = rows._seen.view(SlowFlags)
-    with ThreadPoolExecutor(3) as pool:
-        list(pool.map(rows.raw, batches))
-    rows.check_no_empty_column()
+def diagonal(last):
+    """Three rows, each with a value in another column."""
+    return pa.table(dict(zip("abc", np.where(np.diag([1, 1, last]) > 0, 1.0, np.nan), strict=True)))
+
+
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+def test_a_column_that_held_a_value_in_any_piece_is_not_empty(make_plan, monkeypatch, engine):
+    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 1)
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 1)
+    results = list(Rows(make_plan(), open_table(diagonal(1))).run(get_engine(engine), first_cells))
+    assert len(results) == 3
+    with pytest.raises(DataError, match="'c' holds no value"):
+        list(Rows(make_plan(), open_table(diagonal(0))).run(get_engine(engine), first_cells))
+
+
+def test_rows_that_change_while_being_read_are_refused(make_plan, table):
+    rows = Rows(make_plan(), open_table(table))
+    rows.source = open_table(table.slice(1))
+    with pytest.raises(DataError, match="changed while being read"):
+        list(rows.run(get_engine("serial"), first_cells))
+
+
+def test_progress_counts_rows(make_plan, table, monkeypatch):
+    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 250)
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 250)
+    seen = []
+    list(Rows(make_plan(), open_table(table), seen.append).run(get_engine("threads"), first_cells))
+    assert seen == [250, 500, 600]
+
+
+def test_cells_are_clamped_transformed_and_centred(make_plan):
+    columns = [
+        {"name": "a", "kind": "continuous", "lower": 1.0, "upper": 100.0, "transform": "log"},
+        {"name": "b", "kind": "integer", "lower": 0, "upper": 8},
+    ]
+    block = [np.array([0.1, 10.0, 1e9, np.nan, np.inf]), np.array([-5.0, 2.0, 9.0, np.nan, -np.inf])]
+    before = [column.copy() for column in block]
+    box = Cells(make_plan(columns_as=columns)).unit_box(block)
+    assert box == pytest.approx(np.array([[-1, -1], [0, -0.5], [1, 1], [0, 0], [1, -1]]))
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(block, before, strict=True))

@@ -31,7 +31,8 @@ class Graph:
     names      the nodes
     precision  the penalised precision matrix, on the scale named in `fit`
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
-               ci_high, p_value, q_value, selected (and stability, when stars chose the penalty)
+               ci_high, p_value, q_value, selected (and stability, when stars chose the penalty); above a thousand
+               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
     """
 
@@ -58,17 +59,28 @@ class Graph:
 
     @property
     def partial_correlations(self) -> FloatArray:
-        """Partial correlations as a symmetric matrix with ones on the diagonal."""
-        matrix = np.eye(len(self.names)) / 2
-        matrix[np.triu_indices(len(self.names), 1)] = self.edges["partial_correlation"].to_numpy()
-        return matrix + matrix.T
+        """Partial correlations as a symmetric matrix with ones on the diagonal, 0 for a pair `edges` does not list."""
+        matrix = np.eye(len(self.names))
+        i, j = self._ends(self.edges)
+        matrix[i, j] = matrix[j, i] = self.edges["partial_correlation"].to_numpy()
+        return matrix
 
     @property
     def adjacency(self) -> npt.NDArray[np.bool_]:
         """Which pairs are selected, as a symmetric matrix."""
         matrix = np.zeros((len(self.names), len(self.names)), dtype=bool)
-        matrix[np.triu_indices(len(self.names), 1)] = self.edges["selected"].to_numpy(zero_copy_only=False)
-        return matrix | matrix.T
+        i, j = self._ends(self.selected)
+        matrix[i, j] = matrix[j, i] = True
+        return matrix
+
+    def _ends(self, edges: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+        """The pairs of a table as numbers of nodes."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = pa.array(self.names)
+        source, target = (pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target"))
+        return source, target
 
     def strength(self) -> FloatArray:
         """Absolute partial correlations with a zero diagonal: the score behind an ROC curve."""
@@ -78,15 +90,18 @@ class Graph:
 
     def components(self) -> list[tuple[str, ...]]:
         """Connected components of the selected edges, the largest first."""
+        from scipy.sparse import coo_array
         from scipy.sparse.csgraph import connected_components
 
-        count, labels = connected_components(self.adjacency, directed=False)
-        groups = [tuple(np.array(self.names, dtype=object)[labels == k].tolist()) for k in range(count)]
+        i, j = self._ends(self.selected)
+        links = coo_array((np.ones(i.size), (i, j)), shape=(len(self.names), len(self.names)))
+        count, labels = connected_components(links, directed=False)
+        groups = [tuple(self.names[k] for k in group) for group in _groups(labels, count)]
         return sorted(groups, key=lambda group: (-len(group), group))
 
     def hubs(self, most: int = 5) -> list[tuple[str, int]]:
         """The nodes with most selected edges."""
-        degrees = self.adjacency.sum(axis=0)
+        degrees = np.bincount(np.concatenate(self._ends(self.selected)), minlength=len(self.names))
         order = np.argsort(-degrees, kind="stable")[:most]
         return [(self.names[k], int(degrees[k])) for k in order]
 
@@ -94,6 +109,12 @@ class Graph:
 
     def scores(self, truth: Iterable[Iterable[str]]) -> Scores:
         """AUC, average precision, F1, structural Hamming distance and ROC points against true edges given as pairs."""
+        p = len(self.names)
+        if self.edges.num_rows < p * (p - 1) // 2:
+            raise InputError(
+                f"scores need every pair, and this graph of {p:,} nodes lists only {self.edges.num_rows:,} of them. "
+                "Compare graph.pairs with the truth instead."
+            )
         labels = truth_labels(_pairs(self.edges), truth, self.names)
         selected = self.edges["selected"].to_numpy(zero_copy_only=False)
         return score_pairs(labels, np.abs(self.edges["partial_correlation"].to_numpy()), selected)
@@ -214,6 +235,14 @@ class Graph:
         from hazeglass.present.pages import render
 
         return render("graph_cell.html", title=repr(self), edges=self.selected.slice(0, 20).to_pylist())
+
+
+def _groups(labels: npt.NDArray[np.int32], count: int) -> list[list[int]]:
+    """The members of each label."""
+    groups: list[list[int]] = [[] for _ in range(count)]
+    for node, label in enumerate(labels.tolist()):
+        groups[label].append(node)
+    return groups
 
 
 def _pairs(edges: pa.Table) -> list[frozenset[str]]:

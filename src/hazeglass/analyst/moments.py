@@ -8,13 +8,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.clipping import widened_error
+from hazeglass.analyst.scatter import scatter_of
 from hazeglass.analyst.uncertainty import ErrorModel
 from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release
+from hazeglass.compute.engines import Engine, Serial
 from hazeglass.guarantee.widening import widen
 
-__all__ = ["NoisyCovariance", "covariance_of", "covariance_of_rows", "rows_of"]
+__all__ = ["NoisyCovariance", "covariance_of", "covariance_of_rows", "noise_of", "rows_of"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -39,37 +41,44 @@ class NoisyCovariance:
         return NoisyCovariance(self.names, self.n, covariance, self.error.rescaled(factors), self.notes)
 
 
-def covariance_of(release: Release) -> NoisyCovariance:
+def covariance_of(release: Release, engine: Engine | None = None) -> NoisyCovariance:
     """The corrected covariance of a release: of the released columns (table), or of the last stage's rows (moments)."""
     if release.form == "table":
-        return _from_table(release)
+        return _from_table(release, engine or Serial())
     return _from_moments(release.moments()[-1], release.manifest.stages[-1], release)
 
 
 def covariance_of_rows(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> NoisyCovariance:
     """cov(X~) minus the known covariance of the noise in a row."""
     observed = np.cov(rows, rowvar=False).reshape(len(names), len(names))
-    error = ErrorModel.of_gaussian_rows(observed, len(rows))
-    return NoisyCovariance(names, len(rows), observed - noise, error)
+    return _without_noise(observed, noise, len(rows), names)
 
 
-def rows_of(release: Release) -> tuple[FloatArray, FloatArray]:
-    """The rows of a table release, and the covariance of the noise in each (exact variances, no correlation)."""
+def rows_of(release: Release) -> FloatArray:
+    """The rows of a table release."""
     table = release.table()
-    rows = np.column_stack([table.column(name).to_numpy() for name in release.manifest.names]).astype(np.float64)
-    noise = [column.cell_noise.variance if column.cell_noise else 0.0 for column in release.columns]
-    return rows, np.diag(noise)
+    return np.column_stack([table.column(name).to_numpy() for name in release.manifest.names]).astype(np.float64)
 
 
-def _from_table(release: Release) -> NoisyCovariance:
-    names = release.manifest.names
-    noisy = covariance_of_rows(*rows_of(release), names)
+def noise_of(release: Release) -> FloatArray:
+    """The covariance of the noise in each row of a table release (exact variances, no correlation)."""
+    return np.diag([column.cell_noise.variance if column.cell_noise else 0.0 for column in release.columns])
+
+
+def _without_noise(
+    observed: FloatArray, noise: FloatArray, n: int, names: tuple[str, ...], notes: tuple[str, ...] = ()
+) -> NoisyCovariance:
+    return NoisyCovariance(names, n, observed - noise, ErrorModel.of_gaussian_rows(observed, n), notes)
+
+
+def _from_table(release: Release, engine: Engine) -> NoisyCovariance:
+    observed = scatter_of(release, engine).covariance()
     notes: tuple[str, ...] = ()
     if release.manifest.clip_radius is not None:
         notes = (
             f"Rows were clipped to length {release.manifest.clip_radius:.3g}; the covariance is that of clipped rows.",
         )
-    return replace(noisy, notes=notes)
+    return _without_noise(observed, noise_of(release), release.n, release.manifest.names, notes)
 
 
 def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> NoisyCovariance:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,11 +14,13 @@ from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.inference import PairInference, infer
-from hazeglass.analyst.moments import NoisyCovariance, covariance_of, rows_of
+from hazeglass.analyst.moments import NoisyCovariance, covariance_of, noise_of, rows_of
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import (
     Choice,
     FoldSource,
+    RowSource,
+    StreamedRows,
     cross_validate,
     ebic,
     effective_rows,
@@ -25,14 +28,20 @@ from hazeglass.analyst.selection import (
     stars,
 )
 from hazeglass.bundle.reader import Release, load
+from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.errors import InputError, RepairWarning
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     import pyarrow as pa
+
+    FloatArray = npt.NDArray[np.float64]
 
 __all__ = ["recover"]
 
 SELECTIONS = ("ebic", "stars", "cv", "mse")
+_MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
+_MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 
 
 def recover(
@@ -44,6 +53,8 @@ def recover(
     solver: str = "auto",
     weights: str = "noise",
     n_jobs: int | None = None,
+    engine: str | Engine = "threads",
+    progress: Callable[[str], None] | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release.
 
@@ -58,7 +69,10 @@ def recover(
     fdr : pairs with a q-value of at most this are selected
     solver : which graphical lasso solver to use
     weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
-    n_jobs : threads for stars, cv and mse
+    n_jobs : how many jobs at a time for stars, cv and mse; as many as the engine has workers when None
+    engine : who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786';
+        the graph is the same whichever it is
+    progress : called with each step's name before it begins
 
     Returns
     -------
@@ -67,8 +81,12 @@ def recover(
     if not isinstance(release, Release):
         release = load(release)
     _check(alpha, select, fdr, release)
-    with single_threaded_if_small(len(release.columns)):
-        return _recover(release, alpha, select, fdr, solver, weights, n_jobs)
+    with open_engine(engine) as workers, single_threaded_if_small(len(release.columns)):
+        return _recover(release, alpha, select, fdr, solver, weights, n_jobs, workers, progress or _nobody)
+
+
+def _nobody(step: str) -> None:
+    """Whom progress is told when nobody asked."""
 
 
 def _recover(
@@ -79,14 +97,19 @@ def _recover(
     solver: str,
     weights: str,
     n_jobs: int | None,
+    engine: Engine,
+    progress: Callable[[str], None],
 ) -> Graph:
-    corrected = correct(covariance_of(release))
+    progress("correcting the covariance")
+    corrected = correct(covariance_of(release, engine))
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
+    progress("choosing the penalty" if alpha is None else "fitting the graph")
     if alpha is None:
-        choice, moved = _choose(release, corrected, setting, select, n_jobs), 0.0
+        choice, moved = _choose(release, corrected, setting, select, n_jobs, engine), 0.0
     else:
         choice, moved = _given(noisy, setting, float(alpha))
+    progress("working out intervals for every pair")
     gentle = inference_penalty(noisy, setting, choice.alpha)
     base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
     pairs = infer(noisy, base.precision)
@@ -95,21 +118,30 @@ def _recover(
     return Graph(noisy.names, choice.solution.precision, edges, record)
 
 
-def _choose(release: Release, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None) -> Choice:
+def _choose(
+    release: Release, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None, engine: Engine
+) -> Choice:
     if select == "ebic":
         return ebic(corrected.noisy, setting)
-    source = None
-    if release.form == "table":
-        rows, noise = rows_of(release)
-        source = FoldSource(rows, noise, corrected.standard_deviations)
+    source = _row_source(release, corrected, engine) if release.form == "table" else None
     if select == "stars":
-        return stars(corrected.noisy, setting, source, n_jobs=n_jobs)
+        with engine.joblib():
+            return stars(corrected.noisy, setting, source, n_jobs=n_jobs)
     if source is None:
         raise InputError(
             f"select = {select!r} needs rows to hold out, and a {release.form} release has none of its own. "
             "Use 'ebic' or 'stars'."
         )
-    return cross_validate(corrected.noisy, setting, source, select, n_jobs=n_jobs)
+    with engine.joblib():
+        return cross_validate(corrected.noisy, setting, source, select, n_jobs=n_jobs)
+
+
+def _row_source(release: Release, corrected: Corrected, engine: Engine) -> RowSource:
+    """The released rows, in memory where they fit."""
+    noise, deviations = noise_of(release), corrected.standard_deviations
+    if release.n * len(release.columns) > _MOST_CELLS:
+        return StreamedRows(release, noise, deviations, engine)
+    return FoldSource(rows_of(release), noise, deviations)
 
 
 def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choice, float]:
@@ -144,23 +176,37 @@ def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fd
     import pyarrow as pa
 
     rows, columns = np.triu_indices(len(names), 1)
+    precision, selected = choice.solution.precision[rows, columns], pairs.q_value <= fdr
+    kept = _listed(selected | (precision != 0), pairs.p_value)
+    known = pa.array(names)
     table = pa.table(
         {
-            "source": [names[i] for i in rows],
-            "target": [names[j] for j in columns],
-            "precision": choice.solution.precision[rows, columns],
-            "partial_correlation": pairs.partial_correlation,
-            "std_error": pairs.std_error,
-            "ci_low": pairs.ci_low,
-            "ci_high": pairs.ci_high,
-            "p_value": pairs.p_value,
-            "q_value": pairs.q_value,
-            "selected": pairs.q_value <= fdr,
+            "source": known.take(pa.array(rows[kept])),
+            "target": known.take(pa.array(columns[kept])),
+            "precision": precision[kept],
+            "partial_correlation": pairs.partial_correlation[kept],
+            "std_error": pairs.std_error[kept],
+            "ci_low": pairs.ci_low[kept],
+            "ci_high": pairs.ci_high[kept],
+            "p_value": pairs.p_value[kept],
+            "q_value": pairs.q_value[kept],
+            "selected": selected[kept],
         }
     )
     if choice.stability is None:
         return table
-    return table.append_column("stability", pa.array(choice.stability[rows, columns]))
+    return table.append_column("stability", pa.array(choice.stability[rows[kept], columns[kept]]))
+
+
+def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[np.intp] | slice:
+    """All pairs, or where they are too many for a table those that are wanted, filled up with the likeliest others."""
+    if wanted.size <= _MOST_PAIRS:
+        return slice(None)
+    room = min(max(0, _MOST_PAIRS - int(np.count_nonzero(wanted))), wanted.size - 1)
+    others = np.where(wanted, np.inf, p_value)
+    kept = wanted.copy()
+    kept[np.argpartition(others, room)[:room]] = True
+    return np.flatnonzero(kept)
 
 
 def _fit_record(
@@ -180,6 +226,7 @@ def _fit_record(
         "epsilon": manifest.epsilon,
         "delta": manifest.delta,
         "simulation": manifest.simulation,
+        "pairs": len(manifest.names) * (len(manifest.names) - 1) // 2,
         "scale": "correlation",
         "standard_deviations": dict(zip(manifest.names, corrected.standard_deviations.tolist(), strict=True)),
         "effective_rows": effective_rows(corrected.noisy),

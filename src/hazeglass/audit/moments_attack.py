@@ -211,4 +211,4 @@ def unit_table(plan: Plan, unit_box: Floats) -> Rows:
 def _read(plan: Plan, unit_box: Floats) -> Floats:
     """The rows as the publisher reads them."""
     rows = unit_table(plan, unit_box)
-    return rows.unit_box(next(rows.blocks()))
+    return rows.cells.unit_box(next(rows.blocks()))

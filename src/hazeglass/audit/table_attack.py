@@ -14,10 +14,9 @@ import numpy.typing as npt
 from hazeglass.audit.attack import in_chunks
 from hazeglass.audit.neighbours import alternating, raw_rows
 from hazeglass.bundle.manifest import Column
-from hazeglass.compute.tables import open_table
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Cells
 from hazeglass.publisher.table import TableMechanism
 
 __all__ = ["TableAttack", "attack_table"]
@@ -30,7 +29,7 @@ class TableAttack:
     """`pair` holds the changed rows under D and D' as raw cells; `weights` the likelihood ratio's coefficients."""
 
     mechanism: TableMechanism
-    rows: Rows
+    reading: Cells
     pair: tuple[Floats, Floats]
     weights: Floats
 
@@ -53,7 +52,8 @@ class TableAttack:
 
         names = [column.name for column in self.mechanism.columns]
         copies = pa.RecordBatch.from_arrays([pa.array(np.tile(cells, runs)) for cells in raw.T], names=names)
-        released = self.mechanism.release(self.rows.raw(copies), self.rows.unit_box(copies), bits)
+        block = self.reading.block(copies)
+        released = self.mechanism.release(block, self.reading.unit_box(block), bits)
         table = np.column_stack(released).reshape(runs, *self.weights.shape)
         scores = [np.einsum("rij,ij->r", table, self.weights)]
         if len(self.statistics) > 1:
@@ -77,14 +77,7 @@ def attack_table(plan: Plan, rows: int, column: int | None = None) -> TableAttac
     pair = raw_rows(-signs, mechanism.columns), raw_rows(signs, mechanism.columns)
     weights = signs * np.array([_shift_over_variance(column) for column in mechanism.columns])
     small = replace(plan, columns=mechanism.columns, id_column=None)  # the person's rows are already chosen
-    return TableAttack(mechanism, Rows(small, open_table(_two_rows(mechanism))), pair, weights)
-
-
-def _two_rows(mechanism: TableMechanism) -> object:
-    """Rows wants a source; the attack hands it batches of its own."""
-    import pyarrow as pa
-
-    return pa.table({column.name: np.zeros(2) for column in mechanism.columns})
+    return TableAttack(mechanism, Cells(small), pair, weights)
 
 
 def _shift_over_variance(column: Column) -> float:

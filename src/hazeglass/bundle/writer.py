@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +90,16 @@ class BundleWriter:
     """Collects the files of a release inside a folder that :func:`new_folder` made."""
 
     folder: Path
+    hashes: dict[str, str] = field(default_factory=dict)
+
+    def adopt(self, path: Path, name: str, sha256: str) -> None:
+        """Take in a file somebody else wrote beside the bundle; its hash is compared with theirs."""
+        if sha256_of(path) != sha256:
+            raise OutputError(f"{name} is not what its writer wrote. Check the disk, and publish again.")
+        target = self.folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(target)
+        self.hashes[name] = sha256
 
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """A Parquet part from a stream of batches."""
@@ -112,9 +122,7 @@ class BundleWriter:
     def seal(self, manifest: Manifest) -> Manifest:
         """Write release.json with the hashes of the data parts; returns the manifest as written."""
         paths = sorted(path for path in self.folder.rglob("*.parquet"))
-        parts = tuple(
-            Part(path.relative_to(self.folder).as_posix(), sha256_of(path), path.stat().st_size) for path in paths
-        )
+        parts = tuple(Part(self._name(path), self._hash(path), path.stat().st_size) for path in paths)
         sealed = replace(manifest, files=parts)
         self.json("release.json", sealed.to_json())
         return sealed
@@ -122,5 +130,17 @@ class BundleWriter:
     def checksums(self) -> None:
         """SHA256SUMS over everything, in the format of `sha256sum`."""
         paths = sorted(path for path in self.folder.rglob("*") if path.is_file())
-        lines = [f"{sha256_of(path)}  {path.relative_to(self.folder).as_posix()}\n" for path in paths]
+        lines = [f"{self._hash(path)}  {self._name(path)}\n" for path in paths]
         self.text("SHA256SUMS", "".join(lines))
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.folder).as_posix()
+
+    def _hash(self, path: Path) -> str:
+        """Computed once for each file that does not change any more; the reader computes it again."""
+        name = self._name(path)
+        if path.suffix != ".parquet":
+            return sha256_of(path)
+        if name not in self.hashes:
+            self.hashes[name] = sha256_of(path)
+        return self.hashes[name]

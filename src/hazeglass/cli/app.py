@@ -25,11 +25,18 @@ ledger_app = typer.Typer(help="Keep a dataset's total budget in a file.", **_SET
 app.add_typer(ledger_app, name="ledger")
 
 DataArgument = Annotated[
-    str, typer.Argument(help="A CSV or Parquet file, a folder of them, or a glob.", metavar="DATA")
+    str,
+    typer.Argument(
+        help="A CSV or Parquet file, a folder of them, a glob, or an address such as s3://bucket/folder.",
+        metavar="DATA",
+    ),
 ]
 PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
 ReleaseArgument = Annotated[
     str, typer.Argument(help="A release: its folder, a .zip of it, or its http(s) address.", metavar="RELEASE")
+]
+SchedulerOption = Annotated[
+    str | None, typer.Option(help="With --engine dask: the scheduler's address. Default: local processes.")
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of sentences and tables.")]
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
@@ -40,6 +47,7 @@ class EngineName(StrEnum):
 
     serial = "serial"
     threads = "threads"
+    dask = "dask"
 
 
 class UnitChoice(StrEnum):
@@ -68,6 +76,17 @@ class SolverName(StrEnum):
     newton = "newton"
     cd = "cd"
     admm = "admm"
+
+
+def _engine(engine: EngineName, scheduler: str | None) -> str:
+    """The engine's full name."""
+    from hazeglass.errors import InputError
+
+    if scheduler is None:
+        return engine.value
+    if engine is not EngineName.dask:
+        raise InputError(f"--scheduler belongs to --engine dask, got --engine {engine.value}. Leave one of them out.")
+    return f"dask:{scheduler}"
 
 
 def _version(wanted: bool) -> None:
@@ -152,6 +171,7 @@ def publish(
     out: Annotated[Path, typer.Option(help="A new folder for the release.")],
     ledger: Annotated[Path | None, typer.Option(help="Charge the release to this ledger first.")] = None,
     engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = EngineName.threads,
+    scheduler: SchedulerOption = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
     ] = False,
@@ -163,7 +183,7 @@ def publish(
     from hazeglass.cli.releases import publish_release, rehearse_release
 
     act = rehearse_release if dry_run else publish_release
-    act(data, plan, out, ledger, engine.value, Printer(json, quiet))
+    act(data, plan, out, ledger, _engine(engine, scheduler), Printer(json, quiet))
 
 
 @app.command()
@@ -216,6 +236,42 @@ def audit(
     from hazeglass.cli.audit import run_audit
 
     run_audit(plan, quick, json, out)
+
+
+@app.command()
+@clear_errors
+def datasets(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder with the data; HAZEGLASS_DATA or our cache when left out.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        typer.Option(help="First download this one into our cache, where its terms allow it.", metavar="NAME"),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
+    from hazeglass.cli.datasets import list_datasets
+    from hazeglass.cli.printing import Printer
+
+    list_datasets(data_dir, fetch, Printer(json, quiet))
+
+
+@app.command()
+@clear_errors
+def studio(
+    folders: Annotated[
+        list[Path] | None, typer.Argument(help="Folders the studio may browse; this one when none is given.")
+    ] = None,
+    port: Annotated[int, typer.Option(help="A port of this machine; 0 takes a free one.")] = 0,
+    browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+    upload_limit: Annotated[int, typer.Option(help="Largest .zip an analyst may upload, in MiB.", min=1)] = 1024,
+) -> None:
+    """Both rooms in your browser, on this machine only: publish from one, look at releases in the other."""
+    from hazeglass.cli.studio import open_studio
+
+    open_studio(folders or [Path()], port, browser, upload_limit)
 
 
 class ResultName(StrEnum):

@@ -1,34 +1,48 @@
-"""Any table as a stream of Arrow batches: NumPy, pandas, polars, Arrow, CSV and Parquet files.
+"""Any table as a stream of Arrow batches: NumPy, pandas, polars, Arrow, dask dataframes, CSV and Parquet files.
 
-A source knows its names and kinds, counts its rows, and gives its columns block by block, so that memory is set
-by the block and not by the number of rows. Error messages name columns and row numbers, never a cell's value.
+A source knows its names and kinds, counts its rows, and gives its columns piece by piece and block by block, so that
+memory is set by the block and not by the number of rows. How it is cut depends on the table alone and not on who works
+on it. Error messages name columns and row numbers, never a cell's value.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from glob import glob
+from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.compute.pieces import (
+    Columns,
+    CsvFile,
+    Loaded,
+    Partition,
+    Piece,
+    RowGroups,
+    csv_reader,
+    kinds_of,
+    parquet_file,
+)
+from hazeglass.compute.places import Place, expand
 from hazeglass.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BLOCK_ROWS", "TableSource", "floats", "open_table"]
+__all__ = ["BLOCK_ROWS", "TableSource", "blocks", "floats", "open_table"]
 
 BLOCK_ROWS = 1 << 16
-_SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+_BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
+_PIECE_ROWS = 1 << 18
 
 
 class TableSource(Protocol):
-    """Named columns that can be streamed more than once."""
+    """Named columns that can be read more than once."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -40,8 +54,8 @@ class TableSource(Protocol):
     def count(self) -> int:
         """Number of rows."""
 
-    def blocks(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        """The named columns in batches of at most BLOCK_ROWS; `numbers` must be readable as float64."""
+    def pieces(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[Piece]:
+        """The named columns, cut into pieces; `numbers` must be readable as float64."""
 
 
 def open_table(data: Any) -> TableSource:
@@ -56,18 +70,31 @@ def open_table(data: Any) -> TableSource:
         source = _InMemory(data)
     elif isinstance(data, pa.RecordBatch):
         source = _InMemory(pa.Table.from_batches([data]))
+    elif type(data).__module__.startswith("dask."):
+        source = _DaskFrame(data)
     else:
         source = _InMemory(_from_dataframe(data))
     _check_names(source.names)
     return source
 
 
+def blocks(source: TableSource, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """All rows of a source, one block after the other."""
+    return chain.from_iterable(piece.batches() for piece in source.pieces(numbers, others))
+
+
 def floats(batch: pa.RecordBatch, columns: Sequence[str]) -> npt.NDArray[np.float64]:
-    """The named columns of a batch as one float64 array, missing cells as NaN."""
-    block = np.empty((batch.num_rows, len(columns)))
+    """The named columns of a batch as one float64 array, missing cells as NaN; each column lies in one stretch."""
+    block = np.empty((len(columns), batch.num_rows))
     for k, name in enumerate(columns):
-        block[:, k] = batch.column(name).to_numpy(zero_copy_only=False)
-    return block
+        block[k] = batch.column(name).to_numpy(zero_copy_only=False)
+    return block.T
+
+
+def _columns(numbers: Sequence[str], others: Sequence[str], width: int) -> Columns:
+    """What to read; blocks depend on the width of the whole table, so that any choice of columns is cut alike."""
+    rows = max(64, _BLOCK_CELLS // max(1, width))
+    return Columns(tuple(numbers), tuple(others), min(BLOCK_ROWS, rows))
 
 
 def _check_names(names: Sequence[str]) -> None:
@@ -78,6 +105,9 @@ def _check_names(names: Sequence[str]) -> None:
         if name in seen:
             raise DataError(f"column names must be unique, but {name!r} appears twice. Rename one of them.")
         seen.add(name)
+
+
+# ---------------------------------------------------------------------------------------------------- in memory
 
 
 def _from_numpy(array: npt.NDArray[Any]) -> pa.Table:
@@ -101,13 +131,10 @@ def _from_dataframe(data: Any) -> pa.Table:
         frame = nw.from_native(data, eager_only=True)
     except TypeError:
         raise DataError(
-            f"data must be a table (NumPy, pandas, polars, Arrow) or the path of a CSV or Parquet file, "
+            f"data must be a table (NumPy, pandas, polars, Arrow, dask) or the path of a CSV or Parquet file, "
             f"got {type(data).__name__}."
         ) from None
     return frame.to_arrow()
-
-
-# ---------------------------------------------------------------------------------------------------- in memory
 
 
 @dataclass(frozen=True)
@@ -119,193 +146,129 @@ class _InMemory:
         return tuple(str(name) for name in self.table.column_names)
 
     def kinds(self) -> dict[str, str]:
-        return _kinds(self.table.schema)
+        return kinds_of(self.table.schema)
 
     def count(self) -> int:
         return int(self.table.num_rows)
 
-    def blocks(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        table = self.table.select([*numbers, *others])
-        yield from _sliced(table.to_batches(max_chunksize=BLOCK_ROWS), numbers)
+    def pieces(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[Piece]:
+        columns = _columns(numbers, others, len(self.names))
+        batches = self.table.select(columns.all).to_batches(max_chunksize=columns.block_rows)
+        return _loaded(batches, columns, len(self.names))
+
+
+def _loaded(batches: Iterable[pa.RecordBatch], columns: Columns, width: int) -> Iterator[Piece]:
+    """Pieces of rows in hand, few enough at a time that several fit into memory."""
+    most = min(_PIECE_ROWS, max(columns.block_rows, _BLOCK_CELLS // max(1, width)))
+    held: list[pa.RecordBatch] = []
+    number = rows = 0
+    for batch in batches:
+        if held and rows + batch.num_rows > most:
+            yield Loaded(number, tuple(held), columns)
+            held, number, rows = [], number + 1, 0
+        held.append(batch)
+        rows += batch.num_rows
+    if held:
+        yield Loaded(number, tuple(held), columns)
 
 
 # -------------------------------------------------------------------------------------------------------- files
 
 
 def _open_files(text: str) -> TableSource:
-    paths = _expand(text)
-    kinds = {_file_kind(path) for path in paths}
+    places = expand(text)
+    kinds = {place.kind for place in places}
     if len(kinds) > 1:
         raise DataError(f"all files of a table must be of one kind, but {text!r} matches both CSV and Parquet.")
-    source: TableSource = _CsvFiles(paths) if kinds == {"csv"} else _ParquetFiles(paths)
-    return source
+    return _CsvFiles(places) if kinds == {"csv"} else _ParquetFiles(places)
 
 
-def _expand(text: str) -> tuple[Path, ...]:
-    path = Path(text)
-    if path.is_dir():
-        found = sorted(p for p in path.rglob("*") if p.is_file() and _suffix(p) in _SUFFIXES)
-        if not found:
-            raise DataError(f"the folder {text!r} holds no .csv or .parquet file.")
-        return tuple(found)
-    if path.exists():
-        return (path,)
-    found = sorted(Path(match) for match in glob(text, recursive=True))
-    if not found:
-        raise DataError(f"there is no file {text!r}. Give the path of a CSV or Parquet file, a folder, or a glob.")
-    return tuple(found)
-
-
-def _suffix(path: Path) -> str:
-    name = path.name.lower()
-    return ".csv.gz" if name.endswith(".csv.gz") else path.suffix.lower()
-
-
-def _file_kind(path: Path) -> str:
-    kind = _SUFFIXES.get(_suffix(path))
-    if kind is None:
-        raise DataError(f"the data file must end in .csv, .csv.gz, .tsv or .parquet, got {path.name!r}.")
-    if path.stat().st_size == 0:
-        raise DataError(f"{path.name} is empty: it must hold a header and at least 2 rows.")
-    return kind
-
-
-@dataclass(frozen=True)
+@dataclass
 class _ParquetFiles:
-    paths: tuple[Path, ...]
+    places: tuple[Place, ...]
 
-    def _file(self, path: Path) -> Any:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
+    @cached_property
+    def _schema(self) -> pa.Schema:
+        with parquet_file(self.places[0]) as file:
+            return file.schema_arrow
 
-        try:
-            return pq.ParquetFile(path, pre_buffer=False)  # buffering ahead would hold the whole file
-        except (pa.ArrowInvalid, OSError):
-            raise DataError(f"{path.name} cannot be read as Parquet; it may be damaged or of another kind.") from None
+    @cached_property
+    def _groups(self) -> list[tuple[Place, int, int]]:
+        """Every row group with its number of rows, from the footers."""
+        found = []
+        for place in self.places:
+            with parquet_file(place) as file:
+                footer = file.metadata
+                found += [(place, k, int(footer.row_group(k).num_rows)) for k in range(footer.num_row_groups)]
+        return found
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._file(self.paths[0]).schema_arrow.names)
+        return tuple(self._schema.names)
 
     def kinds(self) -> dict[str, str]:
-        return _kinds(self._file(self.paths[0]).schema_arrow)
+        return kinds_of(self._schema)
 
     def count(self) -> int:
-        return sum(int(self._file(path).metadata.num_rows) for path in self.paths)
+        return sum(rows for _, _, rows in self._groups)
 
-    def blocks(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-        for path in self.paths:
-            file = self._file(path)
-            missing = [name for name in (*numbers, *others) if name not in file.schema_arrow.names]
-            if missing:
-                raise DataError(f"every file must hold the same columns, but {path.name} has no {missing[0]!r}.")
-            batches = file.iter_batches(batch_size=BLOCK_ROWS, columns=[*numbers, *others])
-            yield from _sliced(batches, numbers)
+    def pieces(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[Piece]:
+        columns = _columns(numbers, others, len(self.names))
+        taken: list[tuple[Place, int]] = []
+        number = rows = 0
+        for place, group, more in self._groups:
+            taken.append((place, group))
+            rows += more
+            if rows >= _PIECE_ROWS:
+                yield RowGroups(number, tuple(taken), columns)
+                taken, number, rows = [], number + 1, 0
+        if taken:
+            yield RowGroups(number, tuple(taken), columns)
 
 
 @dataclass(frozen=True)
 class _CsvFiles:
-    paths: tuple[Path, ...]
-
-    def _reader(self, path: Path, numbers: Sequence[str] | None, others: Sequence[str] = ()) -> Any:
-        import pyarrow as pa
-        from pyarrow import csv
-
-        types = {name: pa.float64() for name in numbers or ()} | {name: pa.string() for name in others}
-        options = csv.ConvertOptions(
-            column_types=types or None,
-            include_columns=None if numbers is None else [*numbers, *others],
-            strings_can_be_null=True,
-        )
-        parse = csv.ParseOptions(delimiter="\t" if path.suffix == ".tsv" else ",")
-        try:
-            return csv.open_csv(
-                path, convert_options=options, parse_options=parse, read_options=csv.ReadOptions(block_size=1 << 22)
-            )
-        except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
-            raise _csv_error(path, error, tuple(numbers or ()) + tuple(others)) from None
+    places: tuple[Place, ...]
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._reader(self.paths[0], None).schema.names)
+        return tuple(csv_reader(self.places[0], None).schema.names)
 
     def kinds(self) -> dict[str, str]:
-        return _kinds(self._reader(self.paths[0], None).schema)
+        return kinds_of(csv_reader(self.places[0], None).schema)
 
     def count(self) -> int:
-        first = self.names[:1]
-        return sum(batch.num_rows for batch in self.blocks((), first))
+        return sum(batch.num_rows for batch in blocks(self, (), self.names[:1]))
 
-    def blocks(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    def pieces(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[Piece]:
+        """Each of several files is a piece; one file is parsed here, because where its lines end shows only then."""
+        columns = _columns(numbers, others, len(self.names))
+        if len(self.places) > 1:
+            yield from (CsvFile(number, place, columns) for number, place in enumerate(self.places))
+        else:
+            yield from _loaded(CsvFile(0, self.places[0], columns).batches(), columns, len(self.names))
+
+
+# --------------------------------------------------------------------------------------------------------- dask
+
+
+@dataclass(frozen=True)
+class _DaskFrame:
+    frame: Any
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(str(name) for name in getattr(self.frame, "columns", ()))
+
+    def kinds(self) -> dict[str, str]:
         import pyarrow as pa
 
-        for path in self.paths:
-            reader = self._reader(path, numbers, others)
-            try:
-                yield from _sliced(reader, numbers)
-            except pa.ArrowInvalid as error:
-                raise _csv_error(path, error, (*numbers, *others)) from None
+        return kinds_of(pa.Schema.from_pandas(self.frame._meta, preserve_index=False))
 
+    def count(self) -> int:
+        return len(self.frame)
 
-def _csv_error(path: Path, error: Exception, columns: Sequence[str]) -> DataError:
-    """One sentence about a CSV file that does not parse, without quoting any cell."""
-    text = str(error)
-    row = re.search(r"Row #(\d+)", text)
-    where = f"{path.name}, row {row.group(1)}" if row else path.name
-    if column := re.search(r"In CSV column #(\d+)", text):
-        index = int(column.group(1))
-        name = columns[index] if index < len(columns) else f"number {index + 1}"
-        return DataError(
-            f"column {name!r} must hold numbers, but a cell in {where} is not one. "
-            "Correct the cell, leave it empty if it is missing, or take the column out of the plan."
-        )
-    if fields := re.search(r"Expected (\d+) columns, got (\d+)", text):
-        return DataError(f"every row must have {fields.group(1)} fields, but one in {where} has {fields.group(2)}.")
-    if "Empty CSV" in text:
-        return DataError(f"{path.name} is empty: it must hold a header and at least 2 rows.")
-    if "Column" in text and "include_columns" in text:
-        return DataError(f"every file must hold the same columns; {path.name} lacks one of them.")
-    return DataError(f"{where} cannot be read as CSV text in UTF-8; check its separator, quotes and encoding.")
-
-
-# ------------------------------------------------------------------------------------------------------- shared
-
-
-def _kinds(schema: pa.Schema) -> dict[str, str]:
-    import pyarrow.types as pt
-
-    def kind(field: pa.Field) -> str:
-        if pt.is_floating(field.type) or pt.is_decimal(field.type):
-            return "continuous"
-        if pt.is_integer(field.type) or pt.is_boolean(field.type):
-            return "integer"
-        return "other"
-
-    return {str(field.name): kind(field) for field in schema}
-
-
-def _sliced(batches: Iterable[pa.RecordBatch], numbers: Sequence[str]) -> Iterator[pa.RecordBatch]:
-    """Batches of at most BLOCK_ROWS rows whose number columns are float64."""
-    for batch in batches:
-        for start in range(0, batch.num_rows, BLOCK_ROWS):
-            yield _as_floats(batch.slice(start, BLOCK_ROWS), numbers)
-
-
-def _as_floats(batch: pa.RecordBatch, numbers: Sequence[str]) -> pa.RecordBatch:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as pt
-
-    wanted = set(numbers)
-    arrays = []
-    for field, array in zip(batch.schema, batch.columns, strict=True):
-        if field.name in wanted and not pt.is_float64(field.type):
-            numeric = _kinds(pa.schema([field]))[field.name] != "other" or pt.is_null(field.type)
-            if not numeric:
-                raise DataError(
-                    f"column {field.name!r} must hold numbers, but its type is {field.type}. "
-                    "Convert it, or take the column out of the plan."
-                )
-            array = pc.cast(array, pa.float64(), safe=False)
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+    def pieces(self, numbers: Sequence[str], others: Sequence[str] = ()) -> Iterator[Piece]:
+        columns = _columns(numbers, others, len(self.names))
+        for number in range(self.frame.npartitions):
+            yield Partition(number, self.frame.partitions[number], columns)

@@ -6,13 +6,16 @@ A hash is the SHA-256 of a file's contents after decompression, so `x.csv` and `
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from hazeglass.datasets.dataset import Dataset, Edges, FloatArray
 from hazeglass.errors import DataError
 
-__all__ = ["CATALOGUE", "Entry", "entry"]
+__all__ = ["CATALOGUE", "HOMES", "Entry", "entry"]
+
+# Buildings 12 and 15 read zero in half of their hours and were left out.
+HOMES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 16, 17)
 
 
 @dataclass(frozen=True)
@@ -20,11 +23,14 @@ class Entry:
     """One data set.
 
     folder   where its files lie inside the data folder
-    files    name of each file the loader may read, with the SHA-256 of its contents; the first is the rows
+    files    name of each file the loader needs, with the SHA-256 of its contents
+    extra    further files it reads where they are there or where asked to
     rows, columns   shape of what the loader returns by default
     truth    the true graph, in words
     scaling  what the paper does to the rows first
-    obtain   how to get the files where we may not fetch them
+    as_fetched  a second hash, where what the source serves has more digits than the files results refer to
+    addresses  where `fetch` may get it for the user; none where the terms or the form of the source do not allow it
+    obtain   how else to come by it
     """
 
     name: str
@@ -36,9 +42,20 @@ class Entry:
     truth: str
     licence: str
     source: str
+    extra: Mapping[str, str] = field(default_factory=dict)
+    as_fetched: Mapping[str, str] = field(default_factory=dict)
+    addresses: tuple[str, ...] = ()
     obtain: str = ""
     note: str = ""
     scaling: Literal["none", "z-score"] = "none"
+
+    def expected(self, name: str) -> str:
+        """SHA-256 of the contents of the file `name`."""
+        return {**self.files, **self.extra}[name]
+
+    def knows(self, name: str, digest: str) -> bool:
+        """Whether contents with this SHA-256 are those of the file `name`."""
+        return digest in (self.expected(name), self.as_fetched.get(name))
 
     def dataset(self, data: FloatArray, columns: Sequence[str], truth: Edges | None = None, **more: Any) -> Dataset:
         """The rows together with what this entry knows; `more` are the further fields of Dataset."""
@@ -75,6 +92,10 @@ _ENTRIES = (
         truth="17 edges (also 18, 19)",
         licence="MIT (the copy in the Causal Discovery Toolbox)",
         source="Sachs et al., Science 308 (2005), as in the Python package cdt 0.6.0",
+        addresses=(
+            "https://raw.githubusercontent.com/FenTechSolutions/CausalDiscoveryToolbox/"
+            "4aa0d0df0d9cb252c2dbdd247b2a9c810e5dfeeb/cdt/data/resources/cyto_full_data.csv",
+        ),
         note="Which of the three published graphs the paper took for the truth is not known.",
     ),
     Entry(
@@ -83,6 +104,8 @@ _ENTRIES = (
         files={
             "les_matrix_10x73_icpsr.csv": "fafde0c8a53fc9d09e4b5e12e00e0331d3762bf98182a8d8363ad160a0407775",
             "members_73.csv": "e637153069e6199136f8ffd3410a9d83f671935896411fb86e14c17e716eab92",
+        },
+        extra={
             "les_matrix_10x76_name.csv": "268abb48675d0ef267aaecdf21471e00a2dcdfd636adf63c2a0adfdea6ba3157",
         },
         rows=10,
@@ -109,6 +132,7 @@ _ENTRIES = (
         truth="41 pairs of neighbouring counties",
         licence="CC BY 4.0",
         source="Rozemberczki et al. 2021, UCI Machine Learning Repository, data set 580",
+        addresses=("https://archive.ics.uci.edu/static/public/580/hungarian+chickenpox+cases.zip",),
     ),
     Entry(
         name="soil",
@@ -116,6 +140,8 @@ _ENTRIES = (
         files={
             "soil_116.csv": "451e7d995180f64a924cbf7344864fc012edd259cf24ec51aa3919c23e477130",
             "ph.csv": "be7fce45e87d6f755f90b350e262a7cec07308ba485fd4e303b4d6200346baa7",
+        },
+        extra={
             "taxonomy_116.csv": "540a4a73cd1bf77e9661b4cbfcb1f550dcdc43b03b1a4066683473641f4f078f",
         },
         rows=89,
@@ -124,6 +150,10 @@ _ENTRIES = (
         truth="none",
         licence="MIT (the copy in GGLasso)",
         source="Lauber et al. 2009, Qiita study 103, as in github.com/fabian-sp/GGLasso",
+        addresses=(
+            "https://raw.githubusercontent.com/fabian-sp/GGLasso/master/data/soil/processed/soil_116.csv",
+            "https://raw.githubusercontent.com/fabian-sp/GGLasso/master/data/soil/processed/ph.csv",
+        ),
         note="The numbers are counts plus 1, as the paper uses them.",
     ),
     Entry(
@@ -139,6 +169,7 @@ _ENTRIES = (
         truth="none; sharing a genre is a guess",
         licence="GroupLens: research only, no redistribution, no commercial use without permission",
         source="MovieLens 1M, GroupLens Research, University of Minnesota",
+        addresses=("https://files.grouplens.org/datasets/movielens/ml-1m.zip",),
         note="The paper names neither its movies nor its truth; the 55 most-rated come closest to its epsilon.",
     ),
     Entry(
@@ -147,6 +178,8 @@ _ENTRIES = (
         files={
             "abide_ho_control01.csv": "5609feb2b1e74eba180cafaea4b4875cbe744bb76808540fee2821ba62d63f06",
             "msdl39_nearest_columns.csv": "ce31bcec95d83147db038a5c0bf7af740073fc84c401423ac09b4c199f2a73b2",
+        },
+        extra={
             "abide_ho_control02.csv": "e6751bf0b1e3cb6a99d3181ceaa926187f36ff29a2137a5e3b774af88f76dd37",
             "abide_ho_control03.csv": "dbef7a172b5bfffa97cde68453446b543c01cd9c5a3212ca9b6a589792cb2c2f",
             "abide_ho_control04.csv": "aa76ff94904b59470fadbb141b2922ef2f14ecf5a5875838c27293580bf1f48f",
@@ -177,6 +210,7 @@ _ENTRIES = (
         truth="10 lines",
         licence="made by hazeglass from BSD-3 (pandapower) and MIT (CityLearn) sources",
         source="CIGRE medium-voltage feeder 1 of pandapower, driven by the home loads",
+        obtain="Or make it again with hazeglass.datasets.make_grid11(), from the home loads and hazeglass[grid].",
         note="A reconstruction: the paper's voltages are not public.",
     ),
     Entry(
@@ -193,6 +227,7 @@ _ENTRIES = (
         truth="114 lines",
         licence="made by hazeglass from BSD-3 (pandapower) and MIT (CityLearn) sources",
         source="Kerber village grid of pandapower, driven by the home loads",
+        obtain="Or make it again with hazeglass.datasets.make_grid115(), from the home loads and hazeglass[grid].",
         note="A reconstruction: the paper's voltages are not public. The covariance is nearly singular.",
     ),
     Entry(
@@ -201,6 +236,8 @@ _ENTRIES = (
         files={
             "voltages_fixpf.csv": "8a5c8dd04fc111a153c359a6167b46b0bc85bc2b31b2c92def8b02921acfa1be",
             "edges.csv": "593320255c78049c39fb0e93f314a07679b2809dee85648681289f4644b492ec",
+        },
+        extra={
             "voltages_randpf_solar.csv": "67716de3f2fd3db2701782a0b68398ecd7949e9bfbf1290935e26e4490c94db4",
         },
         rows=8760,
@@ -217,12 +254,18 @@ _ENTRIES = (
         name="home-loads",
         folder="home_loads",
         files={"homes_hourly_kwh.csv": "ce90de0a451c25271c23d7e6ef9f5c20d0066e60cba01adbbca80e807345691d"},
+        as_fetched={"homes_hourly_kwh.csv": "4a3a6af65d0aa3b5537481fdb896d5e95fa3a409170154e5330d14f968bc2438"},
         rows=8760,
         columns=15,
         kind="continuous",
         truth="none",
         licence="MIT (CityLearn)",
         source="CityLearn 2.1.2, challenge 2022: 15 homes in Fontana, California",
+        addresses=tuple(
+            "https://raw.githubusercontent.com/intelligent-environments-lab/CityLearn/v2.1.2/citylearn/data/"
+            f"citylearn_challenge_2022_phase_all/Building_{home}.csv"
+            for home in HOMES
+        ),
         note="Not in the paper: what drives the two reconstructed grids.",
     ),
 )

@@ -12,6 +12,7 @@ import zlib
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from hazeglass.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["VARIABLE", "cache_folder", "find", "is_present", "numbers", "read_table", "strings"]
+__all__ = ["VARIABLE", "cache_folder", "find", "folders", "is_present", "numbers", "read_table", "strings"]
 
 VARIABLE = "HAZEGLASS_DATA"
 LARGEST = 1 << 27
@@ -41,7 +42,7 @@ def cache_folder() -> Path:
 
 def find(data: Entry, name: str, data_dir: str | Path | None = None) -> Path | None:
     """The file, compressed or not, in the first folder that has it. A folder handed over is the only one looked at."""
-    for folder in _folders(data_dir):
+    for folder in folders(data_dir):
         for candidate in (name, f"{name}.gz"):
             path = folder / data.folder / candidate
             if path.is_file():
@@ -50,7 +51,7 @@ def find(data: Entry, name: str, data_dir: str | Path | None = None) -> Path | N
 
 
 def is_present(data: Entry, data_dir: str | Path | None = None) -> bool:
-    """Whether every file of the data set can be found (hashes are compared when it is loaded)."""
+    """Whether every file the data set needs can be found (hashes are compared when it is loaded)."""
     return all(find(data, name, data_dir) is not None for name in data.files)
 
 
@@ -71,7 +72,8 @@ def strings(table: pa.Table, column: str) -> list[str]:
     return [str(value).strip() for value in table.column(column).to_pylist()]
 
 
-def _folders(data_dir: str | Path | None) -> list[Path]:
+def folders(data_dir: str | Path | None) -> list[Path]:
+    """Where files are looked for, in this order."""
     if data_dir is not None:
         return [Path(data_dir)]
     named = os.environ.get(VARIABLE)
@@ -83,11 +85,11 @@ def _contents(data: Entry, name: str, data_dir: str | Path | None) -> bytes:
     if path is None:
         raise DataError(_missing(data, name, data_dir))
     contents = _decompressed(path)
-    found, expected = hashlib.sha256(contents).hexdigest(), data.files[name]
-    if found != expected:
+    found = hashlib.sha256(contents).hexdigest()
+    if not data.knows(name, found):
         raise DataError(
             f"{path} is not the {data.name} data that results refer to: its contents have SHA-256 {found[:16]}..., "
-            f"expected {expected[:16]}.... Take a fresh copy."
+            f"expected {data.expected(name)[:16]}.... Take a fresh copy."
         )
     return contents
 
@@ -104,7 +106,7 @@ def _decompressed(path: Path) -> bytes:
 
 
 def _missing(data: Entry, name: str, data_dir: str | Path | None) -> str:
-    looked = " or ".join(str(folder) for folder in _folders(data_dir))
+    looked = " or ".join(str(folder) for folder in folders(data_dir))
     return (
         f"the {data.name} data ({data.folder}/{name}) is not in {looked}. Name the folder that holds {data.folder}/ "
         f"with data_dir (on the command line --data-dir) or {VARIABLE}. {_other_way(data)}"
@@ -112,4 +114,7 @@ def _missing(data: Entry, name: str, data_dir: str | Path | None) -> str:
 
 
 def _other_way(data: Entry) -> str:
-    return data.obtain or f"Its source: {data.source}."
+    if data.addresses:
+        host = urlsplit(data.addresses[0]).hostname
+        return f"Or fetch it from {host} with `hazeglass datasets --fetch {data.name}`; its terms: {data.licence}."
+    return data.obtain

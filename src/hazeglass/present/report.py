@@ -8,13 +8,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from markupsafe import Markup
 
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.present.asset import drawing_library
+from hazeglass.present.communities import communities
 from hazeglass.present.curves import Axis, Line, chart
+from hazeglass.present.excerpt import drawn_nodes
 from hazeglass.present.pages import raw_template, render
 from hazeglass.present.report_data import Pairs, page_data
 from hazeglass.present.static_pictures import adjacency_picture, graph_picture
@@ -26,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["embedded_json", "report"]
 
 _MOST_ROWS = 500
+_MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
 
 
@@ -38,7 +42,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "sentences": fit_sentences(fit),
         "paths": _paths(fit),
         "nodes": len(names),
-        "pairs": edges.num_rows,
+        "pairs": fit.get("pairs", edges.num_rows),
     }
     library = drawing_library()
     if library is None:
@@ -51,7 +55,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "report.html",
         **common,
         count=int(pairs.selected.sum()),
-        data=embedded_json(page_data(names, pairs, float(fit["fdr"]))),
+        data=embedded_json(page_data(names, pairs, float(fit["fdr"]), common["pairs"])),
         library=Markup(library),
         script=Markup(ours),
         hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, ours)),
@@ -72,17 +76,25 @@ def _digest(text: str) -> str:
 
 def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) -> str:
     """The page without scripts, and without being interactive."""
-    rows = edges.to_pylist()
-    selected = sorted((e for e in rows if e["selected"]), key=lambda e: -abs(e["partial_correlation"]))
-    others = sorted((e for e in rows if not e["selected"]), key=lambda e: e["p_value"])
-    shown = (selected + others)[: max(_MOST_ROWS, len(selected))]
+    pairs = Pairs.of(names, edges)
+    strength = np.abs(pairs.numbers["partial_correlation"])
+    chosen = np.flatnonzero(pairs.selected)
+    chosen = chosen[np.argsort(-strength[chosen], kind="stable")]
+    others = np.flatnonzero(~pairs.selected)
+    others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
+    most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))
+    shown = edges.take(np.concatenate([chosen, others])[:most]).to_pylist()
+    selected = [edge for edge in shown if edge["selected"]]
+    links = pairs.links(len(names))
+    drawn = drawn_nodes(communities(links), links)
     return render(
         "report_static.html",
         **common,
+        count=len(chosen),
         selected=selected,
         shown=shown,
-        graph=graph_picture(names, selected),
-        heat=adjacency_picture(names, shown if len(names) > 200 else rows),
+        graph=graph_picture(names, selected, drawn),
+        heat=adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist()),
     )
 
 

@@ -10,14 +10,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.present.communities import communities, community_order
-from hazeglass.present.layout import node_positions
+from hazeglass.present.excerpt import drawn_nodes, place_nodes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_PAIRS", "Pairs", "page_data"]
+__all__ = ["MOST_EDGES", "MOST_PAIRS", "Pairs", "page_data"]
 
 MOST_PAIRS = 20_000
+MOST_EDGES = 60_000  # all selected pairs travel, up to this many
 _RATES = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 _UNIT = 10_000  # correlations travel as whole ten-thousandths
 
@@ -36,19 +37,23 @@ class Pairs:
     @classmethod
     def of(cls, names: Sequence[str], edges: pa.Table) -> Pairs:
         """From the table of a graph."""
-        index = {name: k for k, name in enumerate(names)}
-        ends = [
-            np.array([index[name] for name in edges[key].to_pylist()], dtype=np.int64) for key in ("source", "target")
-        ]
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = pa.array(names)
+        ends = [pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target")]
         kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value")
         numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept}
         return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
 
-    def matrix(self, p: int, values: FloatArray) -> FloatArray:
-        """A symmetric matrix with one value per pair."""
-        matrix = np.zeros((p, p))
-        matrix[self.i, self.j] = matrix[self.j, self.i] = values
-        return matrix
+    def links(self, p: int) -> Any:
+        """The strengths of the selected pairs as a symmetric sparse matrix."""
+        from scipy.sparse import csr_array
+
+        i, j = self.i[self.selected], self.j[self.selected]
+        strength = np.abs(self.numbers["partial_correlation"][self.selected])
+        both = np.concatenate([i, j]), np.concatenate([j, i])
+        return csr_array((np.concatenate([strength, strength]), both), shape=(p, p))
 
     def likeliest(self, most: int) -> npt.NDArray[np.int64]:
         """Pairs in the order of their q-value, the strongest first among equals; at most so many."""
@@ -56,24 +61,22 @@ class Pairs:
         return np.lexsort((-strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
 
 
-def page_data(names: Sequence[str], pairs: Pairs, fdr: float) -> dict[str, Any]:
-    """Everything the page's script needs, ready for JSON."""
-    p = len(names)
-    strength = np.abs(pairs.numbers["partial_correlation"])
-    linked = pairs.matrix(p, np.where(pairs.selected, strength, 0.0))
-    groups = communities(linked)
-    spots = node_positions(linked > 0)
-    kept = pairs.likeliest(MOST_PAIRS)
+def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int | None = None) -> dict[str, Any]:
+    """Everything the page's script needs, ready for JSON; `total` pairs exist where the table lists only some."""
+    links = pairs.links(len(names))
+    groups = communities(links)
+    kept = pairs.likeliest(max(MOST_PAIRS, min(MOST_EDGES, int(pairs.selected.sum()))))
     left_out = np.delete(pairs.numbers["q_value"], kept)
     complete = float(left_out.min()) if left_out.size else np.inf
     rates = sorted({*(rate for rate in _RATES if rate < complete), fdr})
     return {
         "names": list(names),
-        "x": (1000 * spots[:, 0]).round().astype(int).tolist(),
-        "y": (1000 * (1 - spots[:, 1])).round().astype(int).tolist(),
+        **_spots(groups, links),
         "group": groups.tolist(),
-        "order": community_order(groups, linked).tolist(),
-        "pairs": len(pairs.i),
+        "order": community_order(groups, links).tolist(),
+        "pairs": total or len(pairs.i),
+        "listed": len(pairs.i),
+        "selected": int(pairs.selected.sum()),
         "fdr": fdr,
         "rates": rates,
         "unit": _UNIT,
@@ -88,6 +91,16 @@ def page_data(names: Sequence[str], pairs: Pairs, fdr: float) -> dict[str, Any]:
             "q": _short(pairs.numbers["q_value"][kept], rates),
         },
     }
+
+
+def _spots(groups: npt.NDArray[np.int64], links: Any) -> dict[str, list[int | None]]:
+    """Where nodes are drawn; None for those a large graph's picture leaves out."""
+    drawn = drawn_nodes(groups, links)
+    spots = place_nodes(drawn, links)
+    found: dict[str, list[int | None]] = {"x": [None] * len(groups), "y": [None] * len(groups)}
+    for node, (x, y) in zip(drawn.tolist(), spots.tolist(), strict=True):
+        found["x"][node], found["y"][node] = round(1000 * x), round(1000 * (1 - y))
+    return found
 
 
 def _packed(values: FloatArray) -> list[int]:

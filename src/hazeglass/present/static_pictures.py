@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hazeglass.present.layout import node_positions
 
@@ -17,16 +18,18 @@ _LABELLED_CELLS = 60
 Edge = Mapping[str, Any]
 
 
-def graph_picture(names: Sequence[str], selected: Sequence[Edge]) -> dict[str, Any]:
-    index = {name: k for k, name in enumerate(names)}
-    adjacency = np.zeros((len(names), len(names)), dtype=bool)
-    for edge in selected:
+def graph_picture(names: Sequence[str], selected: Sequence[Edge], drawn: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """The drawn nodes and the selected edges among them."""
+    index = {names[node]: k for k, node in enumerate(drawn.tolist())}
+    inside = [edge for edge in selected if edge["source"] in index and edge["target"] in index]
+    adjacency = np.zeros((len(drawn), len(drawn)), dtype=bool)
+    for edge in inside:
         i, j = index[edge["source"]], index[edge["target"]]
         adjacency[i, j] = adjacency[j, i] = True
     room = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
     spots = _MARGIN + node_positions(adjacency) * room
     spots[:, 1] = _HEIGHT - spots[:, 1]
-    strongest = max((abs(e["partial_correlation"]) for e in selected), default=1.0)
+    strongest = max((abs(e["partial_correlation"]) for e in inside), default=1.0)
     lines = [
         {
             "start": spots[index[e["source"]]].round(1).tolist(),
@@ -35,10 +38,11 @@ def graph_picture(names: Sequence[str], selected: Sequence[Edge]) -> dict[str, A
             "sign": "pos" if e["partial_correlation"] > 0 else "neg",
             "edge": e,
         }
-        for e in reversed(selected)
+        for e in reversed(inside)
     ]
-    nodes = [{"name": name, "spot": spot.round(1).tolist()} for name, spot in zip(names, spots, strict=True)]
-    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": 7 if len(names) <= 30 else 4}
+    nodes = [{"name": name, "spot": spots[k].round(1).tolist()} for name, k in index.items()]
+    radius = 7 if len(drawn) <= 30 else 4
+    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": radius}
 
 
 def adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:

@@ -36,6 +36,11 @@ class AnnouncedBits:
         """A block's own source, announced all the same."""
         return AnnouncedBits(self._bits.stream(number), self._account)
 
+    def elsewhere(self) -> BitSource:
+        """The source behind it, after the announcement is on disk: other processes do not reach the ledger."""
+        self._account.announce()
+        return self._bits.elsewhere()
+
     def uint64(self, count: int) -> NDArray[np.uint64]:
         """Words, after the announcement is on disk."""
         self._account.announce()

@@ -6,7 +6,7 @@ Stage values are public once released, so a second stage may recentre and rescal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +20,16 @@ from hazeglass.errors import DataError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.sensitivity import Unit, mean_weight, moments_distance
-from hazeglass.publisher.clip import clip_to_lattice
+from hazeglass.publisher.clip import clip_to_lattice, standardise_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Block, Cells, Rows
 
 __all__ = [
     "NoisyMoments",
+    "PieceSums",
     "add_noise",
     "design_stages",
     "exact_sums",
@@ -41,6 +42,8 @@ __all__ = [
 FIRST_STAGE_SHARE = 0.1
 _BITS = 16
 _SUM_BITS = 61
+_TILE_CELLS = 1 << 18
+_FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -166,35 +169,55 @@ def _run_stage(rows: Rows, stage: Stage, engine: Engine, bits: BitSource) -> Noi
 def exact_sums(rows: Rows, stage: Stage, engine: Engine) -> tuple[IntArray, IntArray]:
     """The secret sums of the stage's rows and of their products, in lattice steps."""
     features = len(stage.centre) * DEGREES[stage.features]
-    sums = _sum_up(engine.map(_block_sums(rows, stage), rows.blocks()), features)
-    rows.check_no_empty_column()
-    return sums
-
-
-def lattice_rows(unit_box: FloatArray, centre: FloatArray, scale: FloatArray, stage: Stage) -> FloatArray:
-    """Rows as the stage sums them: standardised, as features, clipped, on the lattice."""
-    x = expand((unit_box - centre) / scale, stage.features)
-    return clip_to_lattice(x, steps=stage.steps, radius=stage.radius if stage.clipped else None)
-
-
-def _block_sums(rows: Rows, stage: Stage) -> Callable[..., tuple[IntArray, IntArray]]:
-    centre, scale = np.array(stage.centre), np.array(stage.scale)
-
-    def sums(batch: object) -> tuple[IntArray, IntArray]:
-        z = lattice_rows(rows.unit_box(batch), centre, scale, stage)
-        # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
-        # and the same bits come out whatever the order of summation.
-        return z.sum(axis=0).astype(np.int64), (z.T @ z).astype(np.int64)
-
-    return sums
-
-
-def _sum_up(parts: Iterator[tuple[IntArray, IntArray]], p: int) -> tuple[IntArray, IntArray]:
-    first, second = np.zeros(p, dtype=np.int64), np.zeros((p, p), dtype=np.int64)
-    for block_first, block_second in parts:
-        first += block_first
-        second += block_second
+    first, second = np.zeros(features, dtype=np.int64), np.zeros((features, features), dtype=np.int64)
+    for part_first, part_second in rows.run(engine, PieceSums(stage)):
+        first += part_first
+        second += part_second
     return first, second
+
+
+def lattice_rows(
+    unit_box: FloatArray, centre: FloatArray, scale: FloatArray, stage: Stage, out: FloatArray | None = None
+) -> FloatArray:
+    """Rows as the stage sums them: standardised, as features, clipped, on the lattice; in `out` where they fit it."""
+    radius = stage.radius if stage.clipped else None
+    if stage.features == "linear" and centre.ndim == 1:
+        return standardise_to_lattice(unit_box, centre, scale, steps=stage.steps, radius=radius, out=out)
+    return clip_to_lattice(expand((unit_box - centre) / scale, stage.features), steps=stage.steps, radius=radius)
+
+
+@dataclass(frozen=True)
+class PieceSums:
+    """The sums of one piece's rows, as integers: adding pieces in any order gives the same bits."""
+
+    stage: Stage
+
+    def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> tuple[IntArray, IntArray]:
+        """Sum up, a few thousand rows at a time, so that they stay in the processor's cache."""
+        centre, scale = np.array(self.stage.centre), np.array(self.stage.scale)
+        features = centre.size * DEGREES[self.stage.features]
+        first, second = np.zeros(features, dtype=np.int64), np.zeros((features, features), dtype=np.int64)
+        memory = np.empty((centre.size, _tile_rows(features)))
+        for block in blocks:
+            # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
+            # and the same bits come out whatever the order of summation.
+            for tile in _tiles(block, features):
+                box = cells.unit_box(tile, out=memory if tile[0].size == memory.shape[1] else None)
+                z = lattice_rows(box, centre, scale, self.stage, out=box)
+                first += z.sum(axis=0).astype(np.int64)
+                second += (z.T @ z).astype(np.int64)
+        return first, second
+
+
+def _tile_rows(features: int) -> int:
+    return max(_FEWEST_TILE_ROWS, min(_MOST_TILE_ROWS, _TILE_CELLS // features))
+
+
+def _tiles(block: Block, features: int) -> Iterator[Block]:
+    """The block again, in stretches of rows."""
+    rows = _tile_rows(features)
+    for start in range(0, block[0].size, rows):
+        yield [column[start : start + rows] for column in block]
 
 
 def add_noise(first: IntArray, second: IntArray, stage: Stage, n: int, bits: BitSource) -> NoisyMoments:

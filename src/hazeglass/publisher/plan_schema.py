@@ -58,6 +58,7 @@ PLAN_SCHEMA: dict[str, Any] = {
                     "upper": _NUMBER,
                     "transform": {"enum": ["log", "log1p", "sqrt", "asinh"]},
                     "noise": {"enum": ["rounded", "discrete"]},
+                    "reason": {"type": "string", "maxLength": 2000},
                 },
             },
         },

@@ -18,13 +18,14 @@ from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, Syn
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
-from hazeglass.compute.engines import Engine, get_engine
+from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
 from hazeglass.publisher.account import charged
 from hazeglass.publisher.moments import design_stages, publish_moments
+from hazeglass.publisher.parts import NoisyPart, attempts_beside, take_parts
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import SEARCH_STEPS
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
@@ -47,7 +48,7 @@ def publish(
     out: str | Path,
     *,
     ledger: str | Path | None = None,
-    engine: str = "threads",
+    engine: str | Engine = "threads",
     simulate_seed: int | None = None,
     progress: Progress | None = None,
 ) -> Release:
@@ -55,11 +56,12 @@ def publish(
 
     Parameters
     ----------
-    data : anything tabular, or the path or glob of CSV or Parquet files
+    data : anything tabular, dask dataframes included, or the path, glob or address (s3://...) of CSV or Parquet files
     plan : a Plan, or the path of a plan.toml
     out : a folder that does not exist yet; it appears complete or not at all
     ledger : a ledger file the release is charged to, before anything is drawn
-    engine : 'serial' or 'threads'
+    engine : 'serial', 'threads', 'dask' (this session's dask client, or local processes), 'dask:tcp://host:8786', or an
+        Engine; moments are the same bits before noise whichever it is
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     progress : called with the number of rows done so far
@@ -71,14 +73,14 @@ def publish(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
-    workers = get_engine(engine)
     secret = _bits(simulate_seed)
     check_new(out)
-    rows = Rows(plan, open_table(data), progress)
-    with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
-        writer = BundleWriter(folder)
-        release = _publish_table if plan.form == "table" else _publish_moments
-        _finish(writer, release(rows, plan, writer, workers, bits))
+    with open_engine(engine) as workers:
+        rows = Rows(plan, open_table(data), progress)
+        with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
+            writer = BundleWriter(folder)
+            release = _publish_table if plan.form == "table" else _publish_moments
+            _finish(writer, release(rows, plan, writer, workers, bits))
     return load(out)
 
 
@@ -153,27 +155,12 @@ def _manifest(
 
 
 def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
-    import pyarrow as pa
-
     mechanism = TableMechanism.design(plan, rows.n)
-    schema = pa.schema([(column.name, _cell_type(column, mechanism)) for column in mechanism.columns])
-
-    def noisy(numbered: tuple[int, pa.RecordBatch]) -> pa.RecordBatch:
-        number, batch = numbered
-        cells = mechanism.release(rows.raw(batch), rows.unit_box(batch), bits.stream(number))
-        return pa.RecordBatch.from_arrays([pa.array(cell) for cell in cells], schema=schema)
-
-    blocks = engine.map(noisy, enumerate(rows.blocks()))
-    _write_parts(blocks, writer, schema)
-    rows.check_no_empty_column()
+    drawn_by = bits.elsewhere() if engine.remote else bits
+    with attempts_beside(writer) as folder:
+        take_parts(rows.run(engine, NoisyPart(mechanism, drawn_by, str(folder.resolve()))), folder, writer)
     slack = rows.n * mechanism.total_variation()
     return _manifest(plan, rows.n, bits, slack, columns=mechanism.columns)
-
-
-def _cell_type(column: Column, mechanism: TableMechanism) -> pa.DataType:
-    import pyarrow as pa
-
-    return pa.int64() if mechanism.keeps_integers(column) else pa.float64()
 
 
 def _write_parts(blocks: Iterator[pa.RecordBatch], writer: BundleWriter, schema: pa.Schema) -> None:

@@ -9,6 +9,8 @@ answers (adaptive composition). Only the noisy answers are used and released.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +20,10 @@ from hazeglass.compute.engines import Engine
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.publisher.clip import row_lengths
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Block, Cells, Rows
 
 __all__ = ["RADIUS_SHARE", "SEARCH_STEPS", "private_radius", "radius_grid", "rows_within", "search_radius"]
 
@@ -38,9 +41,8 @@ def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine
 def rows_within(rows: Rows, grid: npt.NDArray[np.float64], engine: Engine) -> npt.NDArray[np.int64]:
     """How many rows are at most as long as each radius: secret."""
     histogram = np.zeros(grid.size + 1, dtype=np.int64)
-    for part in engine.map(lambda batch: _histogram(rows.unit_box(batch), grid), rows.blocks()):
+    for part in rows.run(engine, _PieceLengths(tuple(grid.tolist()))):
         histogram += part
-    rows.check_no_empty_column()
     return np.cumsum(histogram[:-1])
 
 
@@ -77,7 +79,15 @@ def radius_grid(columns: int) -> npt.NDArray[np.float64]:
     return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**SEARCH_STEPS))
 
 
-def _histogram(block: npt.NDArray[np.float64], grid: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
-    """How many rows fall between neighbouring radii; the last entry is for none of them."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", block, block))
-    return np.bincount(np.searchsorted(grid, lengths, side="left"), minlength=grid.size + 1).astype(np.int64)
+@dataclass(frozen=True)
+class _PieceLengths:
+    """How many rows of a piece fall between neighbouring radii; the last entry is for none of them."""
+
+    grid: tuple[float, ...]
+
+    def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> npt.NDArray[np.int64]:
+        counts = np.zeros(len(self.grid) + 1, dtype=np.int64)
+        for block in blocks:
+            between = np.searchsorted(self.grid, row_lengths(cells.unit_box(block)), side="left")
+            counts += np.bincount(between, minlength=counts.size)
+        return counts

@@ -32,6 +32,10 @@ class BitSource(Protocol):
         """A source for one block of work, independent of the sources for others."""
         ...
 
+    def elsewhere(self) -> BitSource:
+        """A source that other processes may be sent. No key travels with it."""
+        ...
+
     def uint64(self, count: int) -> Words:
         """That many independent uniform words."""
         ...
@@ -52,6 +56,10 @@ class SecretBits:
 
     def stream(self, number: int) -> SecretBits:
         """Itself: every call has a key of its own anyway."""
+        return self
+
+    def elsewhere(self) -> SecretBits:
+        """Itself: it holds nothing, and asks the operating system of whoever calls it."""
         return self
 
     def uint64(self, count: int) -> Words:
@@ -84,6 +92,14 @@ class SeededBits:
     def stream(self, number: int) -> SeededBits:
         """The stream after this one by `number` + 1, so that a block's noise does not depend on who works on it."""
         return SeededBits(self._seed, self._stream + 1 + number)
+
+    def elsewhere(self) -> SeededBits:
+        """Itself: a seed is no secret."""
+        return self
+
+    def __reduce__(self) -> tuple[type[SeededBits], tuple[int, int]]:
+        """Travels as its seed and stream, and starts from the stream's beginning."""
+        return SeededBits, (self._seed, self._stream)
 
     def uint64(self, count: int) -> Words:
         words = np.empty(count, dtype=np.uint64)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hazeglass.bundle.writer import check_new
-from hazeglass.compute.engines import get_engine
+from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.ledger import Charge
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.table import TableMechanism
 
 __all__ = ["Rehearsal", "rehearse"]
@@ -35,7 +35,7 @@ def rehearse(
     out: str | Path,
     *,
     ledger: str | Path | None = None,
-    engine: str = "threads",
+    engine: str | Engine = "threads",
     progress: Callable[[int], None] | None = None,
 ) -> Rehearsal:
     """Refuse what :func:`hazeglass.publish` would refuse with the same arguments.
@@ -44,19 +44,23 @@ def rehearse(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
-    get_engine(engine)
     check_new(out)
-    rows = Rows(plan, open_table(data), progress)
-    if plan.form == "table":
-        TableMechanism.design(plan, rows.n)
-    else:
-        design_stages(plan, rows.n)
-    left = None
-    if ledger is not None:
-        book = Ledger.open(ledger)
-        book.check(Charge(plan.guarantee.mu, plan.title), plan.unit)
-        left = book.summary().mu_remaining
-    for batch in rows.blocks():
-        rows.unit_box(batch)
-    rows.check_no_empty_column()
+    with open_engine(engine) as workers:
+        rows = Rows(plan, open_table(data), progress)
+        if plan.form == "table":
+            TableMechanism.design(plan, rows.n)
+        else:
+            design_stages(plan, rows.n)
+        left = None
+        if ledger is not None:
+            book = Ledger.open(ledger)
+            book.check(Charge(plan.guarantee.mu, plan.title), plan.unit)
+            left = book.summary().mu_remaining
+        for _ in rows.run(workers, _read):
+            pass
     return Rehearsal(plan, rows.n, left)
+
+
+def _read(cells: Cells, number: int, blocks: Iterator[Block]) -> None:
+    for block in blocks:
+        cells.unit_box(block)

@@ -3,24 +3,118 @@ spread, and a missing cell becomes the public centre, so that whether it was mis
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from functools import cached_property
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.compute.tables import TableSource, floats
+from hazeglass.compute.engines import Engine
+from hazeglass.compute.pieces import Piece
+from hazeglass.compute.tables import TableSource
 from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Rows"]
+__all__ = ["Block", "Cells", "Rows"]
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+Block = Sequence[FloatArray]  # the plan's columns of some rows, NaN where a cell is missing
+R = TypeVar("R")
+Work = Callable[["Cells", int, Iterator[Block]], R]
+
+
+@dataclass(frozen=True)
+class Cells:
+    """How the plan reads cells. It holds the plan and no cell, so it can be sent to wherever the rows are."""
+
+    plan: Plan
+
+    def block(self, batch: pa.RecordBatch) -> list[FloatArray]:
+        """Columns as they came."""
+        return [batch.column(name).to_numpy(zero_copy_only=False) for name in self.plan.names]
+
+    def unit_box(self, block: Block, out: FloatArray | None = None) -> FloatArray:
+        """Cells on the public [-1, 1] scale, one row per row; in memory each column lies in one stretch.
+
+        `out`, one row per column, takes the place of fresh memory, which would take longer to get than to fill.
+        """
+        from hazeglass.publisher.cell_kernels import to_unit
+
+        box = np.empty((len(block), block[0].size)) if out is None else out
+        for column, (centre, half_width), raw, cells in zip(self.plan.columns, self._scales, block, box, strict=True):
+            if column.transform is None:
+                to_unit(raw, column.lower, column.upper, centre, half_width, cells)
+            else:
+                values = column.transformed(np.clip(raw, column.lower, column.upper))
+                to_unit(values, -np.inf, np.inf, centre, half_width, cells)
+        return box.T
+
+    @cached_property
+    def _scales(self) -> list[tuple[float, float]]:
+        return [(column.centre, column.half_width) for column in self.plan.columns]
+
+
+@dataclass(frozen=True)
+class _Done(Generic[R]):
+    """What came of one piece: how many rows it had, which columns held a value, and the result."""
+
+    rows: int
+    seen: BoolArray
+    value: R
+
+
+@dataclass(frozen=True)
+class _OnPiece(Generic[R]):
+    """Read a piece and work on its blocks, here or in another process."""
+
+    cells: Cells
+    work: Work[R]
+
+    def __call__(self, piece: Piece) -> _Done[R]:
+        seen, rows = np.zeros(len(self.cells.plan.columns), dtype=bool), 0
+
+        def blocks() -> Iterator[Block]:
+            nonlocal rows
+            for batch in piece.batches():
+                block = self.cells.block(batch)
+                for k in np.flatnonzero(~seen):
+                    seen[k] = not np.isnan(block[k]).all()
+                rows += batch.num_rows
+                yield block
+
+        value = self.work(self.cells, piece.number, blocks())
+        return _Done(rows, seen, value)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """A piece without the rows that exceed a person's share. Which rows those are is secret."""
+
+    piece: Piece
+    mask: npt.NDArray[np.uint8]
+    public = False
+
+    @property
+    def number(self) -> int:
+        return self.piece.number
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        done = 0
+        kept = np.unpackbits(self.mask).astype(bool)
+        for batch in self.piece.batches():
+            yield batch.filter(pa.array(kept[done : done + batch.num_rows]))
+            done += batch.num_rows
+
+    def __repr__(self) -> str:
+        return f"<kept rows of {self.piece!r}>"
 
 
 @dataclass
@@ -31,73 +125,69 @@ class Rows:
     source: TableSource
     progress: Callable[[int], None] | None = None
     n: int = field(init=False)
-    _seen: npt.NDArray[np.bool_] = field(init=False)
-    _lock: threading.Lock = field(init=False, default_factory=threading.Lock)
+    _masks: list[npt.NDArray[np.uint8]] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         _check_columns(self.plan, self.source)
-        self.n = self.source.count() if self.plan.id_column is None else self._count_kept()
+        if self.plan.id_column is None:
+            self.n = self.source.count()
+        else:
+            self.n, self._masks = _first_rows(self.source, self.plan.id_column, self.plan.unit.max_rows)
         if self.n < 2:
             raise DataError(f"the data must have at least 2 rows, got {self.n}.")
-        self._seen = np.zeros(len(self.plan.columns), dtype=bool)
 
-    def blocks(self) -> Iterator[pa.RecordBatch]:
+    @property
+    def cells(self) -> Cells:
+        """How the plan reads them."""
+        return Cells(self.plan)
+
+    def pieces(self) -> Iterator[Piece]:
+        """All rows; where a person is protected, the first `max_rows` of each id, which looks at no other column."""
+        for piece in self.source.pieces(self.plan.names):
+            yield piece if self._masks is None else _Kept(piece, self._masks[piece.number])
+
+    def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
-        done = 0
-        for batch in self._kept_batches():
-            yield batch
-            done += batch.num_rows
+        return (self.cells.block(batch) for piece in self.pieces() for batch in piece.batches())
+
+    def run(self, engine: Engine, work: Work[R]) -> Iterator[R]:
+        """The results of `work` on every piece, in order. After the last, a column without a value is refused."""
+        seen, done = np.zeros(len(self.plan.columns), dtype=bool), 0
+        for found in engine.map(_OnPiece(self.cells, work), self.pieces()):
+            seen |= found.seen
+            done += found.rows
             if self.progress is not None:
                 self.progress(done)
-
-    def _kept_batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows; where a person is protected, the first `max_rows` of each id, which looks at no other column."""
-        if self.plan.id_column is None:
-            yield from self.source.blocks(self.plan.names)
-            return
-        counts: dict[object, int] = {}
-        for batch in self.source.blocks(self.plan.names, (self.plan.id_column,)):
-            kept = _first_rows(batch.column(self.plan.id_column), counts, self.plan.unit.max_rows)
-            yield batch.filter(kept).select(list(self.plan.names))
-
-    def _count_kept(self) -> int:
-        return sum(batch.num_rows for batch in self._kept_batches())
-
-    def raw(self, batch: pa.RecordBatch) -> FloatArray:
-        """Cells as they came, NaN where missing."""
-        block = floats(batch, self.plan.names)
-        with self._lock:  # threads share the flags, and none may overwrite what another has just set
-            self._seen |= ~np.isnan(block).all(axis=0)
-        return block
-
-    def unit_box(self, batch: pa.RecordBatch) -> FloatArray:
-        """Cells on the public [-1, 1] scale."""
-        block = self.raw(batch)
-        for k, column in enumerate(self.plan.columns):
-            values = column.transformed(np.clip(block[:, k], column.lower, column.upper))
-            block[:, k] = (values - column.centre) / column.half_width
-        np.clip(block, -1.0, 1.0, out=block)
-        return np.nan_to_num(block, copy=False, nan=0.0)
-
-    def check_no_empty_column(self) -> None:
-        """After a full pass: a column without a single value is a mistake, not data."""
-        empty = [name for name, seen in zip(self.plan.names, self._seen, strict=True) if not seen]
+            yield found.value
+        if done != self.n:
+            raise DataError(f"the data had {self.n} rows and then {done}: they changed while being read. Start again.")
+        empty = [name for name, any_value in zip(self.plan.names, seen, strict=True) if not any_value]
         if empty:
             raise DataError(f"column {empty[0]!r} holds no value at all, only missing cells. Take it out of the plan.")
 
 
-def _first_rows(ids: pa.Array, counts: dict[object, int], most: int) -> pa.Array:
-    """Which rows are among the first `most` of their id; `counts` remembers earlier batches."""
-    import pyarrow as pa
+def _first_rows(source: TableSource, id_column: str, most: int) -> tuple[int, list[npt.NDArray[np.uint8]]]:
+    """How many rows are among the first `most` of their id, and which, as packed bits for each piece."""
+    counts: dict[object, int] = {}
+    masks, total = [], 0
+    for piece in source.pieces((), (id_column,)):
+        kept = [_among_first(batch.column(id_column), counts, most) for batch in piece.batches()]
+        mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
+        total += int(mask.sum())
+        masks.append(np.packbits(mask))
+    return total, masks
 
+
+def _among_first(ids: pa.Array, counts: dict[object, int], most: int) -> BoolArray:
+    """Which rows are among the first `most` of their id; `counts` remembers earlier batches."""
     if ids.null_count:
         raise DataError("every row must have an id to protect a person, but some ids are missing. Fill or drop them.")
-    kept = []
-    for identifier in ids.to_pylist():
+    kept = np.empty(len(ids), dtype=bool)
+    for row, identifier in enumerate(ids.to_pylist()):
         seen = counts.get(identifier, 0)
-        kept.append(seen < most)
+        kept[row] = seen < most
         counts[identifier] = seen + 1
-    return pa.array(kept, type=pa.bool_())
+    return kept
 
 
 def _check_columns(plan: Plan, source: TableSource) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import DataError, OutputError
 
-__all__ = ["write_scaffold"]
+__all__ = ["toml_string", "write_scaffold"]
 
 _HEAD = """\
 # A hazeglass plan: everything in this file is public.
@@ -53,8 +53,8 @@ def write_scaffold(data: Any, out: str | Path) -> tuple[int, list[str]]:
     if not columns:
         raise DataError("a plan needs at least one column of numbers, and the data has none.")
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
-    text = _HEAD.format(title=_toml_string(title))
-    text += "".join(_COLUMN.format(name=_toml_string(name), kind=kind) for name, kind in columns.items())
+    text = _HEAD.format(title=toml_string(title))
+    text += "".join(_COLUMN.format(name=toml_string(name), kind=kind) for name, kind in columns.items())
     _write_whole(out, text)
     return len(columns), [name for name in kinds if name not in columns]
 
@@ -72,6 +72,6 @@ def _write_whole(out: Path, text: str) -> None:
         raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
 
 
-def _toml_string(text: str) -> str:
+def toml_string(text: str) -> str:
     """A basic TOML string; JSON's escapes are a subset of TOML's."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -15,6 +15,7 @@ from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
+from hazeglass.publisher.rows import Block
 
 __all__ = ["TableMechanism"]
 
@@ -47,12 +48,12 @@ class TableMechanism:
         )
         return cls(columns, radius)
 
-    def release(self, raw: FloatArray, unit_box: FloatArray, bits: BitSource) -> list[FloatArray | IntArray]:
+    def release(self, raw: Block, unit_box: FloatArray, bits: BitSource) -> list[FloatArray | IntArray]:
         """Noisy columns of one block."""
         if self.clip_radius is not None:
             unit_box = self._clipped(unit_box)
         return [
-            _noisy_integers(column, raw[:, k], bits)
+            _noisy_integers(column, raw[k], bits)
             if self.keeps_integers(column)
             else _noisy_reals(column, unit_box[:, k], bits)
             for k, column in enumerate(self.columns)

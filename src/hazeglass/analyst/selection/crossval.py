@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,19 +15,49 @@ from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_count, 
 from hazeglass.analyst.solvers import Solution
 from hazeglass.errors import InputError
 
-__all__ = ["FoldSource", "cross_validate"]
+__all__ = ["SEED", "FoldSource", "RowSource", "check_folds", "cross_validate", "subsample"]
 
 FloatArray = npt.NDArray[np.float64]
-_SEED = 0
+SEED = 0
+
+
+class RowSource(Protocol):
+    """Rows that can be cut, wherever they are; covariances come out corrected, on the full data's scale."""
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+
+    def folds(self, count: int) -> list[tuple[FloatArray, FloatArray]]:
+        """Pairs of training and held-out covariance."""
+
+    def subsamples(self, count: int, size: int) -> Callable[[int], FloatArray]:
+        """The covariance of a random subsample by its number, for numbers below `count`."""
+
+
+def check_folds(count: int, n: int) -> None:
+    """Refuse a number of folds that leaves fewer than two rows in one."""
+    if not 2 <= count <= n // 2:
+        raise InputError(f"the number of folds must lie between 2 and half the rows ({n // 2}), got {count}.")
+
+
+def subsample(number: int, n: int, size: int) -> npt.NDArray[np.int64]:
+    """Row numbers, drawn without replacement, the same ones wherever the rows are."""
+    return np.random.default_rng((SEED, number)).choice(n, size, replace=False)
 
 
 @dataclass(frozen=True, eq=False)
 class FoldSource:
-    """Rows that can be cut, with the noise every cut carries; covariances come out on the full data's scale."""
+    """Rows in memory, with the noise every cut of them carries."""
 
     rows: FloatArray
     noise: FloatArray
     standard_deviations: FloatArray
+
+    @property
+    def n(self) -> int:
+        """Number of rows."""
+        return len(self.rows)
 
     def covariance(self, chosen: npt.NDArray[np.intp]) -> FloatArray:
         """Corrected covariance of some of the rows."""
@@ -35,17 +66,19 @@ class FoldSource:
 
     def folds(self, count: int) -> list[tuple[FloatArray, FloatArray]]:
         """Pairs of training and held-out covariance; which row goes where is drawn with a fixed seed."""
-        n = len(self.rows)
-        if not 2 <= count <= n // 2:
-            raise InputError(f"the number of folds must lie between 2 and half the rows ({n // 2}), got {count}.")
-        order = np.random.default_rng(_SEED).permutation(n)
+        check_folds(count, self.n)
+        order = np.random.default_rng(SEED).permutation(self.n)
         parts = np.array_split(order, count)
-        every = np.arange(n)
+        every = np.arange(self.n)
         return [(self.covariance(np.setdiff1d(every, held)), self.covariance(held)) for held in parts]
+
+    def subsamples(self, count: int, size: int) -> Callable[[int], FloatArray]:
+        """The covariance of a random subsample by its number."""
+        return lambda number: self.covariance(subsample(number, self.n, size))
 
 
 def cross_validate(
-    noisy: NoisyCovariance, setting: Setting, source: FoldSource, method: str, folds: int = 5, n_jobs: int | None = None
+    noisy: NoisyCovariance, setting: Setting, source: RowSource, method: str, folds: int = 5, n_jobs: int | None = None
 ) -> Choice:
     """Choose by the mean of a held-out loss.
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting
 from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_support, warn_at_the_edge
-from hazeglass.analyst.selection.crossval import FoldSource
+from hazeglass.analyst.selection.crossval import SEED, RowSource
 from hazeglass.analyst.solvers import Solution
 
 __all__ = ["stars"]
@@ -22,13 +22,12 @@ __all__ = ["stars"]
 FloatArray = npt.NDArray[np.float64]
 _INSTABILITY = 0.05
 _DENSEST = 0.5
-_SEED = 0
 
 
 def stars(
     noisy: NoisyCovariance,
     setting: Setting,
-    source: FoldSource | None = None,
+    source: RowSource | None = None,
     subsamples: int = 50,
     n_jobs: int | None = None,
 ) -> Choice:
@@ -39,7 +38,7 @@ def stars(
     where everything is an edge and nothing flickers either.
     """
     path = PenaltyPath(noisy.covariance, setting)
-    draw = _row_subsamples(source) if source is not None else _drawn_covariances(noisy)
+    draw = _drawn_covariances(noisy) if source is None else source.subsamples(subsamples, _subsample_size(source.n))
     frequencies = _frequencies(path.alphas, setting, draw, subsamples, n_jobs)
     upper = np.triu_indices(len(noisy.names), 1)
     shares = np.array([f[upper] for f in frequencies])
@@ -50,20 +49,13 @@ def stars(
     return path.choice("stars", [float(value) for value in instability], best, frequencies[best])
 
 
-def _row_subsamples(source: FoldSource) -> Callable[[int], FloatArray]:
-    n = len(source.rows)
-    size = min(int(10 * np.sqrt(n)), int(0.8 * n)) if n > 144 else max(2, int(0.8 * n))
-
-    def draw(number: int) -> FloatArray:
-        chosen = np.random.default_rng((_SEED, number)).choice(n, size, replace=False)
-        return source.covariance(chosen)
-
-    return draw
+def _subsample_size(n: int) -> int:
+    return min(int(10 * np.sqrt(n)), int(0.8 * n)) if n > 144 else max(2, int(0.8 * n))
 
 
 def _drawn_covariances(noisy: NoisyCovariance) -> Callable[[int], FloatArray]:
     def draw(number: int) -> FloatArray:
-        return noisy.covariance + noisy.error.sample(np.random.default_rng((_SEED, number)))
+        return noisy.covariance + noisy.error.sample(np.random.default_rng((SEED, number)))
 
     return draw
 

@@ -6,14 +6,16 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from hazeglass.analyst.factor import FloatArray, cholesky, inverse
 from hazeglass.analyst.nearest_psd import Distance, psd_distance
+from hazeglass.analyst.objective import Certificate
 from hazeglass.analyst.penalty import Penalty, make_penalty
-from hazeglass.analyst.solvers.attempt import Start
+from hazeglass.analyst.solvers.attempt import Attempt, Start
 from hazeglass.analyst.solvers.auto import SOLVERS, solve_block
 from hazeglass.analyst.solvers.components import Named, solve_blocks, split
 from hazeglass.analyst.validation import as_covariance, check_diagonal
@@ -69,6 +71,7 @@ def graphical_lasso(
     warm_start: Solution | ArrayLike | None = None,
     names: Sequence[str] | None = None,
     n_threads: int = 1,
+    device: str | None = None,
 ) -> Solution:
     """Sparse inverse covariance of a symmetric, possibly indefinite matrix.
 
@@ -95,6 +98,9 @@ def graphical_lasso(
         Column names, used in messages.
     n_threads : int
         Threads for independent groups of columns. The answer does not depend on it.
+    device : str, optional
+        Where torch computes, e.g. "cuda": for thousands of columns. The certificate is the same as on the CPU.
+        A torch tensor as covariance gives tensors back; the choice of solver and warm_start do not apply.
 
     Returns
     -------
@@ -113,12 +119,41 @@ def graphical_lasso(
     >>> answer.covariance.round(3).tolist()
     [[1.1, 0.4], [0.4, 1.1]]
     """
+    check_settings(solver, tol, max_iter)
+    if device is not None:
+        if solver != "auto" or warm_start is not None:
+            raise SolverInputError('device goes with solver="auto" and no warm_start: it has one way of its own.')
+        return _on_device(covariance, alpha, weights, penalize_diagonal, tol, max_iter, device)
     S = as_covariance(covariance, names)
     penalty = make_penalty(S.shape[0], alpha, weights, penalize_diagonal)
-    check_settings(solver, tol, max_iter)
     check_diagonal(S, penalty, names)
     start = start_from(warm_start, S.shape[0])
     return solve_checked(S, penalty, solver=solver, tol=tol, max_iter=max_iter, start=start, n_threads=n_threads)
+
+
+def _on_device(
+    covariance: Any,
+    alpha: float,
+    weights: Any,
+    penalize_diagonal: bool,
+    tol: float,
+    max_iter: int | None,
+    device: str,
+) -> Solution:
+    from hazeglass.analyst.solvers.on_device import as_given, solve_on_device
+
+    found = solve_on_device(
+        covariance,
+        alpha,
+        weights=weights,
+        penalize_diagonal=penalize_diagonal,
+        tol=tol,
+        max_iter=max_iter,
+        device=device,
+    )
+    T, W = as_given(found.precision, covariance), as_given(found.covariance, covariance)
+    certificate = Certificate(T, W, found.objective, found.gap, found.kkt)
+    return _finish(Named(Attempt(certificate, found.n_iter), f"prox on {device}"), tol, alpha)
 
 
 def solve_checked(

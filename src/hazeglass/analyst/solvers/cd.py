@@ -180,8 +180,9 @@ def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], 
 
     p = T.shape[0]
     if column.size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4:
-        work = np.zeros((p, p))  # not T.copy(): pages without an entry are never touched
-        scatter(start, column, entry, work)
-        return sparse_logdet(work, start, column)
+        found = sparse_logdet(T, start, column)
+        T.fill(0.0)  # it worked in place: writing T again is cheaper than a second matrix
+        scatter(start, column, entry, T)
+        return found
     factor = cholesky(T)
     return None if factor is None else logdet(factor)

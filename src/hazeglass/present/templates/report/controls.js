@@ -13,8 +13,9 @@ function redraw() {
   drawGraph();
   drawHeat();
   drawTable();
-  find("count").textContent = edges.length.toLocaleString("en");
-  const wrong = Math.round(state.rate * edges.length);
+  const count = state.rate === data.fdr && state.size === 0 ? data.selected : edges.length;
+  find("count").textContent = count.toLocaleString("en");
+  const wrong = Math.round(state.rate * count);
   find("wrong").textContent = wrong < 1 ? "expect fewer than 1 of them to be wrong" : "expect about " + wrong + " of them to be wrong";
   find("rate-value").textContent = Number((100 * state.rate).toPrecision(3)) + " %";
   find("size-value").textContent = state.size.toFixed(3);
@@ -78,6 +79,6 @@ window.addEventListener("resize", drawHeat);
 window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawHeat);
 if (data.pairs > pairs.i.length) {
   find("table").createCaption().textContent = "This page carries the " + plural(pairs.i.length, "likeliest pair") + " of " +
-    data.pairs.toLocaleString("en") + "; edges.csv has all of them.";
+    data.pairs.toLocaleString("en") + "; edges.csv has " + (data.listed < data.pairs ? data.listed.toLocaleString("en") : "all") + " of them.";
 }
 redraw();

@@ -5,9 +5,10 @@ const lineLayer = scene.append("g"), nodeLayer = scene.append("g"), labelLayer =
 const spots = names.map((_, k) => ({
   x: margin.x + data.x[k] * (1000 - 2 * margin.x) / 1000, y: margin.y + data.y[k] * (760 - 2 * margin.y) / 1000,
 }));
+const drawn = (node) => data.x[node] !== null, drawnCount = data.x.filter((x) => x !== null).length;
 const homes = spots.map((spot) => ({...spot}));
 const groupSizes = d3.rollup(data.group, (all) => all.length, (group) => group);
-const radius = nodeCount <= 30 ? 10 : nodeCount <= 100 ? 7 : 4.5;
+const radius = drawnCount <= 30 ? 10 : drawnCount <= 100 ? 7 : 4.5;
 let zoomed = d3.zoomIdentity;
 
 // Units of the drawing per pixel of the page, so that labels and nodes keep their size on a phone.
@@ -20,11 +21,11 @@ function tint(node) {
 }
 
 function drawGraph() {
-  const lines = edges.slice(0, mostLines);
-  const shown = d3.range(nodeCount).filter((node) => nodeCount <= mostNodes || neighbours.get(node).size > 0);
+  const inside = edges.filter((k) => drawn(pairs.i[k]) && drawn(pairs.j[k])), lines = inside.slice(0, mostLines);
+  const shown = d3.range(nodeCount).filter((node) => drawn(node) && (nodeCount <= mostNodes || neighbours.get(node).size > 0));
   lineLayer.selectAll("line").data([...lines].reverse(), (k) => k).join("line")
     .attr("class", (k) => pairs.r[k] < 0 ? "neg" : "pos")
-    .attr("stroke-width", (k) => 0.8 + 4.6 * strength[k] / strongest)
+    .attr("stroke-width", (k) => (drawnCount <= 200 ? 1 : 0.4) * (0.8 + 4.6 * strength[k] / strongest))
     .on("pointermove", (event, k) => showTip(event, describePair(k))).on("pointerleave", hideTip).order();
   nodeLayer.selectAll("circle").data(shown, (node) => node).join("circle")
     .attr("fill", tint).attr("stroke-width", nodeCount <= 100 ? 1.2 : 0.7)
@@ -37,9 +38,11 @@ function drawGraph() {
       spots[node].y = event.y;
       place();
     }).subject((event, node) => spots[node]));
-  const missing = edges.length - lines.length;
-  find("limit").textContent = (missing > 0 ? "Only the strongest " + plural(mostLines, "edge") + " are drawn. " : "") +
-    (shown.length < nodeCount ? "Columns without an edge are left out. " : "");
+  const excerpt = drawnCount < nodeCount;
+  find("limit").textContent = (excerpt ? "The picture shows the largest communities, " + plural(drawnCount, "column") + " of " +
+    nodeCount.toLocaleString("en") + "; find any other by its name. " : "") +
+    (inside.length > lines.length ? "Only the strongest " + plural(mostLines, "edge") + " are drawn. " : "") +
+    (!excerpt && shown.length < nodeCount ? "Columns without an edge are left out. " : "");
   find("graph").setAttribute("aria-label", "The graph: " + plural(nodeCount, "column") + ", " + plural(edges.length, "edge"));
   place();
   markLit();

@@ -1,0 +1,178 @@
+"""Blocks on a dask cluster.
+
+What may be secret takes the direct way between this process and the worker: blocks in memory are handed to a worker
+before the task that reads them, and results are fetched from the worker that made them. The scheduler sees a function,
+names of files and numbers of row groups. Failures come back as values, because dask would write an exception, and the
+arguments that led to it, into its logs.
+
+A task whose worker is lost runs again elsewhere. The caller gets one result per block, whichever run it came from.
+"""
+
+from __future__ import annotations
+
+import logging
+import uuid
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from hazeglass.errors import HazeglassError, InputError, MissingExtraError
+
+__all__ = ["Dask"]
+
+B = TypeVar("B")
+R = TypeVar("R")
+_TRIES = 4
+_PATIENCE = "30s"
+# Blocks and sums are secret: they must not be spilled to a worker's disk, nor be looked at on a page.
+_SETTINGS = {
+    "distributed.worker.memory.target": False,
+    "distributed.worker.memory.spill": False,
+    "distributed.scheduler.http.routes": [],
+}
+
+
+class Dask:
+    """The cluster behind an address, this session's client, or local processes, one per core."""
+
+    remote = True
+
+    def __init__(self, address: str | None = None, workers: int | None = None) -> None:
+        self.address, self.workers = address, workers
+        self._client: Any = None
+        self._users = 0
+        self._opened = ExitStack()
+
+    def __enter__(self) -> Self:
+        if self._users == 0:
+            self._client = self._connect()
+        self._users += 1
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._users -= 1
+        if self._users == 0:
+            self._client = None
+            self._opened.close()
+
+    def _connect(self) -> Any:
+        try:
+            import dask
+            import distributed
+        except ImportError:
+            raise MissingExtraError("engine dask needs dask. Install it with: pip install 'hazeglass[dask]'") from None
+        if self.address is None and self.workers is None:
+            try:
+                return distributed.get_client()
+            except ValueError:
+                pass  # no client in this session
+        self._opened.enter_context(dask.config.set(_SETTINGS))
+        try:
+            target = self.address or self._opened.enter_context(
+                distributed.LocalCluster(
+                    n_workers=self.workers,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                    silence_logs=logging.CRITICAL,
+                )
+            )
+            client = distributed.Client(target, direct_to_workers=True, timeout=_PATIENCE)
+        except (OSError, ValueError, TimeoutError) as error:
+            raise InputError(
+                f"the dask scheduler {self.address!r} does not answer ({type(error).__name__}). Check its address, "
+                "which reads like tcp://host:8786."
+            ) from None
+        return self._opened.enter_context(client)
+
+    def map(self, function: Callable[[B], R], blocks: Iterable[B]) -> Iterator[R]:
+        """Apply in order, at most two blocks per worker thread waiting."""
+        with self:
+            client = self._client
+            at_once = 2 * max(2, sum(client.nthreads().values()))
+            waiting: deque[_Task[B, R]] = deque()
+            try:
+                for block in blocks:
+                    waiting.append(_Task(client, function, block))
+                    if len(waiting) >= at_once:
+                        yield waiting.popleft().result()
+                while waiting:
+                    yield waiting.popleft().result()
+            finally:
+                for task in waiting:
+                    task.cancel()
+
+    @contextmanager
+    def joblib(self) -> Iterator[None]:
+        """joblib's own dask backend."""
+        from joblib import parallel_config
+
+        with self, parallel_config("dask"):
+            yield
+
+
+@dataclass(frozen=True)
+class _Failure:
+    """An error as a value."""
+
+    error: Exception
+
+
+class _Guarded(Generic[B, R]):
+    """The function as a worker runs it."""
+
+    def __init__(self, function: Callable[[B], R]) -> None:
+        self.function = function
+
+    def __call__(self, block: B) -> R | _Failure:
+        try:
+            return self.function(block)
+        except HazeglassError as error:
+            return _Failure(error)  # our own messages never quote a cell
+        except Exception as error:  # somebody else's may
+            return _Failure(RuntimeError(f"a worker failed on block {block!r}: {type(error).__name__}"))
+
+
+class _Task(Generic[B, R]):
+    """One block's work, submitted again when the block itself was lost with its worker."""
+
+    def __init__(self, client: Any, function: Callable[[B], R], block: B) -> None:
+        self.client, self.function, self.block = client, _Guarded(function), block
+        self._submit()
+
+    def _submit(self) -> None:
+        handed: Any = self.block
+        if not getattr(self.block, "public", True):
+            handed = self.client.scatter([self.block], direct=True, hash=False)[0]
+        self.future = self.client.submit(self.function, handed, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
+
+    def result(self) -> R:
+        """Wait for it; a cluster that keeps losing workers is an error."""
+        from concurrent.futures import CancelledError
+
+        from distributed import KilledWorker
+
+        for _ in range(_TRIES):
+            try:
+                (found,) = self.client.gather([self.future], direct=True)
+            except CancelledError:  # the block was lost with the worker that held it
+                self._submit()
+                continue
+            except KilledWorker:  # dask has tried this one several times
+                break
+            self.cancel()
+            if isinstance(found, _Failure):
+                raise found.error
+            return found  # type: ignore[no-any-return]
+        raise InputError(
+            f"dask lost one worker after the other on {self.block!r}. Give the workers more memory, or use fewer."
+        )
+
+    def cancel(self) -> None:
+        """Let the cluster forget it."""
+        self.future.release()

@@ -1,0 +1,226 @@
+"""Long work, outside the requests: each job is a worker process whose state any page may watch."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import sys
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from hazeglass.errors import InputError
+
+__all__ = ["ENDED", "Job", "Jobs"]
+
+ENDED = ("done", "failed", "cancelled")
+_MOST_RUNNING = 6
+_MOST_REMEMBERED = 100
+_GRACE = 6.0  # seconds a worker may take to clean up behind itself before it is killed
+_HEARTBEAT = 15.0
+_LONGEST_LINE = 256 << 20
+
+
+@dataclass(eq=False)
+class Job:
+    """One piece of work: `state` is running, cancelling, done, failed or cancelled."""
+
+    room: str
+    kind: str
+    label: str
+    folder: Path
+    target: Path | None = None
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+    state: str = "running"
+    step: str = "starting"
+    share: float | None = None
+    error: str = ""
+    refused: bool = False
+    result: dict[str, Any] = field(default_factory=dict)
+    started: float = field(default_factory=time.time)
+    ended: float | None = None
+    process: asyncio.subprocess.Process | None = None
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def snapshot(self) -> dict[str, Any]:
+        """What a page may know."""
+        kept = ("id", "kind", "label", "state", "step", "share", "error", "refused")
+        shown = {key: value for key, value in self.result.items() if not key.startswith("_")}
+        seconds = (self.ended or time.time()) - self.started
+        return {**{key: getattr(self, key) for key in kept}, "result": shown, "seconds": round(seconds, 1)}
+
+    def update(self, **facts: Any) -> None:
+        """Change the state and wake whoever watches."""
+        for key, value in facts.items():
+            setattr(self, key, value)
+        if self.state in ENDED and self.ended is None:
+            self.ended = time.time()
+        before, self.changed = self.changed, asyncio.Event()
+        before.set()
+
+
+class Jobs:
+    """All work of one studio."""
+
+    def __init__(self, workspace: Path) -> None:
+        self._workspace = workspace
+        self._jobs: dict[str, Job] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._stopping = False
+
+    async def start(
+        self,
+        module: str,
+        request: dict[str, Any],
+        *,
+        room: str,
+        label: str,
+        target: Path | None = None,
+        clean_up: Callable[[], None] | None = None,
+    ) -> Job:
+        """Start a worker. `target` is what it will write: no two may write the same."""
+        running = [job for job in self._jobs.values() if job.state not in ENDED]
+        if self._stopping:
+            raise InputError("the studio is stopping; nothing new is started.")
+        if len(running) >= _MOST_RUNNING:
+            raise InputError(f"{_MOST_RUNNING} pieces of work are running already. Wait for one, or cancel it.")
+        if target is not None and any(job.target == target for job in running):
+            raise InputError(f"another page is writing {target.name!r} right now. Choose another name, or wait.")
+        folder = self.new_folder()
+        job = Job(room=room, kind=request["operation"], label=label, folder=folder, target=target)
+        self._remember(job)
+        task = asyncio.create_task(self._follow(job, module, {**request, "workspace": str(folder)}, clean_up))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return job
+
+    def new_folder(self) -> Path:
+        """A folder of its own below the studio's temporary one."""
+        folder = self._workspace / secrets.token_hex(8)
+        folder.mkdir(mode=0o700)
+        return folder
+
+    def get(self, room: str, identifier: str) -> Job:
+        """A job of this room; the other room's are as unknown as any."""
+        job = self._jobs.get(identifier)
+        if job is None or job.room != room:
+            raise InputError("this work is not known here any more: the studio was restarted, or it was long ago.")
+        return job
+
+    def of_room(self, room: str) -> list[Job]:
+        """Newest first."""
+        return [job for job in reversed(self._jobs.values()) if job.room == room]
+
+    async def watch(self, job: Job) -> AsyncIterator[dict[str, Any] | None]:
+        """Snapshots as they change, to the last; None now and then, so that a vanished reader is noticed."""
+        while True:
+            changed = job.changed
+            yield job.snapshot()
+            if job.state in ENDED:
+                return
+            waiting = True
+            while waiting:
+                try:
+                    await asyncio.wait_for(changed.wait(), _HEARTBEAT)
+                    waiting = False
+                except TimeoutError:
+                    yield None
+
+    async def cancel(self, job: Job) -> None:
+        """Ask the worker to stop as Ctrl-C would; a worker that does not is killed."""
+        if job.state != "running":
+            return
+        job.update(state="cancelling", step="cancelling")
+        process = job.process
+        if process is None:
+            return  # not started yet; _follow sees the state
+        if process.stdin is not None:
+            process.stdin.close()
+        task = asyncio.create_task(_kill_late(process))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Cancel everything and wait for it."""
+        self._stopping = True
+        for job in self._jobs.values():
+            await self.cancel(job)
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=_GRACE + 2)
+
+    def _remember(self, job: Job) -> None:
+        self._jobs[job.id] = job
+        ended = [one for one in self._jobs.values() if one.state in ENDED]
+        for old in ended[: max(0, len(self._jobs) - _MOST_REMEMBERED)]:
+            del self._jobs[old.id]
+            shutil.rmtree(old.folder, ignore_errors=True)
+
+    async def _follow(
+        self, job: Job, module: str, request: dict[str, Any], clean_up: Callable[[], None] | None
+    ) -> None:
+        """Run the worker to its end and keep the job's state."""
+        last: dict[str, Any] = {}
+        try:
+            process = await _spawn(module)
+            job.process = process
+            if job.state == "cancelling":
+                process.kill()
+            last = await _read_reports(job, process, request)
+        except OSError as error:
+            last = {"state": "failed", "error": f"the worker could not be started: {error.strerror}."}
+        if last.get("state") not in ENDED and clean_up is not None:
+            clean_up()  # the worker was killed and could not do it itself
+        job.update(**_ending(job, last))
+
+
+def _ending(job: Job, last: dict[str, Any]) -> dict[str, Any]:
+    if last.get("state") in ENDED:
+        return {"step": "", "share": None, **last}
+    if job.state == "cancelling":
+        return {"state": "cancelled", "step": "", "share": None}
+    return {"state": "failed", "step": "", "error": "the worker stopped without a word; perhaps memory ran out."}
+
+
+async def _spawn(module: str) -> asyncio.subprocess.Process:
+    """A Python of its own: -P keeps the folder it runs in, which may hold anything, off its path."""
+    quiet_network = {"no_proxy": "*", "NO_PROXY": "*"}  # a loopback address must not be asked of a proxy
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-P",
+        "-m",
+        module,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, **quiet_network},
+        limit=_LONGEST_LINE,
+        start_new_session=True,
+    )
+
+
+async def _read_reports(job: Job, process: asyncio.subprocess.Process, request: dict[str, Any]) -> dict[str, Any]:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with contextlib.suppress(ConnectionError):
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        await process.stdin.drain()
+    last: dict[str, Any] = {}
+    async for line in process.stdout:
+        last = json.loads(line)
+        if last["state"] == "running" and job.state == "running":
+            job.update(step=last["step"], share=last["share"])
+    await process.wait()
+    return last
+
+
+async def _kill_late(process: asyncio.subprocess.Process) -> None:
+    try:
+        await asyncio.wait_for(process.wait(), _GRACE)
+    except TimeoutError:
+        with contextlib.suppress(ProcessLookupError):
+            process.kill()

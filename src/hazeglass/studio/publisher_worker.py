@@ -1,0 +1,103 @@
+"""The publisher's worker: the only process of the studio that opens the data.
+
+python -m hazeglass.studio.publisher_worker
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from hazeglass.errors import DataError
+from hazeglass.studio.worker import Report, run
+
+__all__ = ["look", "publish"]
+
+
+def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Names and kinds of the columns; no value and no count."""
+    from hazeglass.compute.tables import open_table
+
+    report("reading the names of the columns")
+    kinds = open_table(request["data"]).kinds()
+    _refuse_values_as_names(list(kinds))
+    if all(kind == "other" for kind in kinds.values()):
+        raise DataError("a release needs at least one column of numbers, and this file has none.")
+    return {"columns": [{"name": name, "kind": kind} for name, kind in kinds.items()]}
+
+
+def _refuse_values_as_names(names: list[str]) -> None:
+    """A file without a header would put its first row on the page."""
+    numbers = [value for name in names if (value := _number(name)) is not None]
+    if len(numbers) == len(names) or any(value != math.floor(value) for value in numbers if math.isfinite(value)):
+        raise DataError(
+            "the first row must hold the columns' names, and in this file it holds numbers. Add a row of names."
+        )
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Publish as `hazeglass publish` does; the release appears complete or not at all."""
+    from hazeglass.bundle.reader import load
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.publish import publish as publish_rows
+
+    plan = Plan.from_dict(request["document"])
+    out = Path(request["out"])
+    try:
+        release = publish_rows(
+            request["data"],
+            plan,
+            out,
+            ledger=request["ledger"],
+            progress=_Progress(report, _passes(plan), request["rows"]),
+        )
+    except KeyboardInterrupt:
+        if not out.exists():
+            raise
+        release = load(out)  # it was complete before the wish to cancel arrived
+    manifest = release.manifest
+    return {
+        "name": out.name,
+        "title": manifest.title,
+        "form": manifest.form,
+        "rows": manifest.n,
+        "columns": len(manifest.columns),
+        "mu": manifest.mu,
+        "epsilon": manifest.epsilon,
+        "delta": manifest.delta,
+    }
+
+
+def _passes(plan: Any) -> int:
+    """How often the rows are read for noise."""
+    return 1 + int(plan.adaptive) + int(plan.clip_radius == "private")
+
+
+class _Progress:
+    """Rows done, pass by pass, as a share of the number of rows that was stated."""
+
+    def __init__(self, report: Report, passes: int, rows: int) -> None:
+        self._report, self._passes, self._rows = report, passes, rows
+        self._pass, self._done = 1, 0
+        report("counting the rows")
+
+    def __call__(self, done: int) -> None:
+        """Called with the rows done in this pass."""
+        if done < self._done:
+            self._pass += 1
+        self._done = done
+        share = (self._pass - 1 + min(1.0, done / self._rows)) / max(self._passes, self._pass)
+        words = f"adding noise, pass {self._pass} of {self._passes}" if self._passes > 1 else "adding noise"
+        self._report(words, min(1.0, share))
+
+
+if __name__ == "__main__":
+    run({"look": look, "publish": publish})

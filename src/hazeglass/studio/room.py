@@ -1,0 +1,146 @@
+"""What both rooms do alike: read a request, answer it, let jobs be watched and cancelled, hand out files."""
+
+from __future__ import annotations
+
+import json
+import math
+import zipfile
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from hazeglass.errors import InputError
+from hazeglass.studio.jobs import ENDED, Job, Jobs
+
+__all__ = ["attached", "finished_job", "framed_page", "job_routes", "number_in", "read_json", "zipped"]
+
+_CHUNK = 1 << 20
+# A finished page of somebody's release: it may run the scripts whose hashes it states and nothing else, and as a
+# document without an origin it can reach neither the studio nor its cookie.
+_FRAMED = {
+    "Content-Security-Policy": (
+        "sandbox allow-scripts; connect-src 'none'; img-src 'none'; frame-src 'none'; form-action 'none'; "
+        "base-uri 'none'; frame-ancestors 'self'"
+    ),
+    "Cross-Origin-Opener-Policy": "unsafe-none",  # a page without an origin of its own cannot have the other
+}
+
+
+async def read_json(request: Request) -> dict[str, Any]:
+    """The body, which must be a JSON object."""
+    try:
+        document = json.loads(await request.body(), parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        document = None
+    if not isinstance(document, dict):
+        raise InputError("the request must be a JSON object.")
+    return document
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
+def number_in(document: dict[str, Any], key: str, *, whole: bool = False) -> Any:
+    """A finite number of a request."""
+    value = document.get(key)
+    kinds = (int,) if whole else (int, float)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
+        raise InputError(f"{key.replace('_', ' ')} must be a {'whole ' if whole else ''}number.")
+    return value
+
+
+def job_routes(room: str, jobs: Jobs) -> list[Route]:
+    """List, watch, cancel."""
+
+    async def listed(request: Request) -> Response:
+        return JSONResponse([job.snapshot() for job in jobs.of_room(room)])
+
+    async def events(request: Request) -> Response:
+        job = jobs.get(room, request.path_params["job"])
+        return StreamingResponse(_event_stream(jobs, job), media_type="text/event-stream")
+
+    async def cancel(request: Request) -> Response:
+        job = jobs.get(room, request.path_params["job"])
+        await jobs.cancel(job)
+        return JSONResponse(job.snapshot())
+
+    return [
+        Route(f"/{room}/jobs", listed),
+        Route(f"/{room}/jobs/{{job}}/events", events),
+        Route(f"/{room}/jobs/{{job}}/cancel", cancel, methods=["POST"]),
+    ]
+
+
+async def _event_stream(jobs: Jobs, job: Job) -> AsyncIterator[str]:
+    async for snapshot in jobs.watch(job):
+        yield ": still here\n\n" if snapshot is None else f"data: {json.dumps(snapshot)}\n\n"
+
+
+def finished_job(jobs: Jobs, room: str, request: Request, kind: str) -> Job:
+    """The job a page asks results of."""
+    job = jobs.get(room, request.path_params["job"])
+    if job.kind != kind or job.state != "done":
+        state = job.state if job.state in ENDED else "not finished"
+        raise InputError(f"there is no result here: the work is {state}.")
+    return job
+
+
+def framed_page(path: Path) -> Response:
+    """A page that was written for the world, shown in a frame."""
+    return FileResponse(path, media_type="text/html", headers=_FRAMED)
+
+
+def attached(path: Path) -> Response:
+    """A file to save."""
+    return FileResponse(path, media_type="application/octet-stream", headers=_attachment(path.name))
+
+
+def zipped(folder: Path, name: str) -> Response:
+    """A folder as a .zip to save, made while it is sent."""
+    return StreamingResponse(
+        _zip_stream(folder, name), media_type="application/zip", headers=_attachment(f"{name}.zip")
+    )
+
+
+def _attachment(name: str) -> dict[str, str]:
+    return {"Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}"}
+
+
+class _Pipe:
+    """What a zip file writes into; it cannot be searched, so the archive states sizes behind each file."""
+
+    def __init__(self) -> None:
+        self._waiting: list[bytes] = []
+
+    def write(self, data: bytes) -> int:
+        """Keep for the next :meth:`taken`."""
+        self._waiting.append(bytes(data))
+        return len(data)
+
+    def flush(self) -> None:
+        """Nothing is held back."""
+
+    def taken(self) -> bytes:
+        """All that was written since the last time."""
+        data = b"".join(self._waiting)
+        self._waiting.clear()
+        return data
+
+
+def _zip_stream(folder: Path, name: str) -> Iterator[bytes]:
+    pipe = _Pipe()
+    with zipfile.ZipFile(pipe, "w", zipfile.ZIP_DEFLATED) as archive:  # type: ignore[call-overload]
+        for path in sorted(one for one in folder.rglob("*") if one.is_file()):
+            entry = zipfile.ZipInfo.from_file(path, f"{name}/{path.relative_to(folder).as_posix()}")
+            entry.compress_type = zipfile.ZIP_STORED if path.suffix == ".parquet" else zipfile.ZIP_DEFLATED
+            with path.open("rb") as source, archive.open(entry, "w", force_zip64=True) as sink:
+                while chunk := source.read(_CHUNK):
+                    sink.write(chunk)
+                    yield pipe.taken()
+    yield pipe.taken()

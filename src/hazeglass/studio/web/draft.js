@@ -1,0 +1,58 @@
+// What this tab has filled in. It lives in the tab's own storage: a reload keeps it, another tab does not see it.
+import {parsed} from "./page.js";
+
+const key = "hazeglass-publisher";
+const fresh = () => ({
+  data: null, columns: [], others: [], job: null, ledger: null, rows: "10000", name: "",
+  release: {title: "", form: "moments", protects: "record"}, budget: {epsilon: 1, delta: 1e-6},
+});
+
+export const draft = fresh();
+try { Object.assign(draft, JSON.parse(sessionStorage.getItem(key) ?? "{}")); } catch { /* a damaged draft is no draft */ }
+
+export function save() {
+  try { sessionStorage.setItem(key, JSON.stringify(draft)); } catch { /* too large for the tab's storage: a reload loses it */ }
+}
+
+export function forget() {
+  Object.assign(draft, fresh());
+  save();
+}
+
+export const used = () => draft.columns.filter((column) => column.use && column.name !== idColumn());
+export const idColumn = () => draft.release.protects === "person" ? draft.release.id_column : undefined;
+
+// What keeps a column from being complete, in a few words; empty when nothing does.
+export function missing(column) {
+  const lower = parsed(column.lower), upper = parsed(column.upper);
+  if (column.lower === "" || column.upper === "") return "bounds";
+  if (Number.isNaN(lower) || Number.isNaN(upper)) return "a bound is no number";
+  if (lower >= upper) return "lower must be below upper";
+  if (column.kind === "integer" && !(Number.isInteger(lower) && Number.isInteger(upper))) return "bounds of integers are whole";
+  if (column.transform === "log" && lower <= 0) return "log needs lower above 0";
+  if (["sqrt", "log1p"].includes(column.transform) && lower < 0) return column.transform + " needs lower of at least 0";
+  return column.reason.trim() === "" ? "the reason" : "";
+}
+
+function entry(column) {
+  const made = {name: column.name, kind: column.kind}, lower = parsed(column.lower), upper = parsed(column.upper);
+  if (!Number.isNaN(lower)) made.lower = lower;
+  if (!Number.isNaN(upper)) made.upper = upper;
+  if (column.transform) made.transform = column.transform;
+  if (column.noise) made.noise = column.noise;
+  if (column.reason.trim()) made.reason = column.reason.trim();
+  return made;
+}
+
+// The plan as plan.toml has it: options that mean nothing for the chosen unit and form are left out.
+export function plan() {
+  const release = {...draft.release}, unit = release.protects;
+  if (unit !== "person") { delete release.id_column; delete release.max_rows; }
+  if (unit !== "readings") delete release.readings;
+  const rows = ["record", "person"].includes(unit);
+  if (!(release.form === "moments" && rows)) delete release.dependence;
+  if (release.form !== "synthetic") delete release.round_integers;
+  if (release.form === "table" || !rows) delete release.adaptive;
+  if (!rows || (release.form === "table" && release.clip_radius === "private")) delete release.clip_radius;
+  return {release, budget: {...draft.budget}, columns: used().map(entry)};
+}

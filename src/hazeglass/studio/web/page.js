@@ -1,0 +1,91 @@
+// Small tools both rooms use. Text reaches the page as text only; the page's policy forbids anything else.
+export const find = (id) => document.getElementById(id);
+export const folders = JSON.parse(document.body.dataset.folders);
+
+export function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
+    else if (name in made && name !== "list") made[name] = value;
+    else if (value !== false && value !== null) made.setAttribute(name, value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+async function answerOf(response) {
+  const text = await response.text();
+  let answer = null;
+  try { answer = JSON.parse(text); } catch { answer = text; }
+  if (!response.ok) throw new Error(answer && answer.error ? answer.error : "The studio answered " + response.status + ".");
+  return answer;
+}
+
+export async function post(path, body, type = "application/json") {
+  let response;
+  try {
+    response = await fetch(path, {method: "POST", headers: {"Content-Type": type}, body: type === "application/json" ? JSON.stringify(body) : body});
+  } catch {
+    find("lost").hidden = false;
+    throw new Error("The studio does not answer.");
+  }
+  find("lost").hidden = true;
+  return answerOf(response);
+}
+
+export const jobsOf = async (room) => answerOf(await fetch("/" + room + "/jobs"));
+
+// Watch a job to its end. A stream that breaks reconnects by itself; one that was closed is opened anew if the studio still
+// knows the job. A page that is being left sees its stream closed too, and its timers do not run any more.
+export function follow(room, id, onChange = () => {}) {
+  return new Promise((resolve, reject) => {
+    const again = async () => {
+      let jobs;
+      try { jobs = await jobsOf(room); } catch { find("lost").hidden = false; setTimeout(again, 2000); return; }
+      if (jobs.some((job) => job.id === id)) connect();
+      else reject(new Error("This work is not known to the studio any more."));
+    };
+    const connect = () => {
+      const stream = new EventSource("/" + room + "/jobs/" + encodeURIComponent(id) + "/events");
+      stream.onmessage = (event) => {
+        find("lost").hidden = true;
+        const job = JSON.parse(event.data);
+        onChange(job);
+        if (["done", "failed", "cancelled"].includes(job.state)) { stream.close(); resolve(job); }
+      };
+      stream.onerror = () => {
+        if (stream.readyState === EventSource.CLOSED) setTimeout(again, 500);
+        else find("lost").hidden = false;
+      };
+    };
+    connect();
+  });
+}
+
+export function say(box, text, kind = "problem") {
+  box.textContent = text;
+  box.className = text ? "note " + kind : "note";
+  box.hidden = !text;
+}
+
+const digits = (value, count) => Number(value.toPrecision(count)).toLocaleString("en", {maximumSignificantDigits: count, useGrouping: Math.abs(value) >= 10000});
+export function number(value, count = 3) {
+  if (value === 0) return "0";
+  return Math.abs(value) < 1e-3 || Math.abs(value) >= 1e7 ? value.toExponential(Math.max(0, count - 2)).replace(/\.?0+e/, "e") : digits(value, count);
+}
+export const whole = (value) => Math.round(value).toLocaleString("en");
+
+// A number as people write it, with a point or a decimal comma; NaN when it is none.
+export function parsed(text) {
+  const trimmed = String(text).trim().replace(/^[−–]/, "-");
+  const plain = /^[^.,]*,[^.,]*$/.test(trimmed) ? trimmed.replace(",", ".") : trimmed;
+  return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
+}
+
+export function download(name, text) {
+  const link = element("a", {href: URL.createObjectURL(new Blob([text], {type: "application/octet-stream"})), download: name});
+  document.body.append(link);
+  link.click();
+  link.remove();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}

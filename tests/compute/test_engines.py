@@ -1,0 +1,99 @@
+"""Engines keep the order, pass errors on, and give every block one result."""
+
+import os
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from hazeglass.compute.engines import Serial, get_engine, open_engine
+from hazeglass.errors import DataError, InputError, MissingExtraError
+
+ENGINES = ["serial", "threads", "dask"]
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request):
+    if request.param == "dask":
+        request.getfixturevalue("cluster")
+    return get_engine(request.param)
+
+
+def square(k):
+    return k * k
+
+
+def fail_at_30(k):
+    if k == 30:
+        raise DataError("block 30")
+    return k
+
+
+def test_engines_keep_the_order_and_pass_errors_on(engine):
+    assert list(engine.map(square, range(100))) == [k * k for k in range(100)]
+    with pytest.raises(DataError, match="block 30"):
+        list(engine.map(fail_at_30, range(100)))
+
+
+def test_engines_take_blocks_as_they_need_them(engine):
+    taken = []
+    results = engine.map(square, (taken.append(k) or k for k in range(1000)))
+    next(results)
+    assert len(taken) < 50
+    results.close() if hasattr(results, "close") else None
+
+
+def test_joblib_runs_on_the_same_workers(engine):
+    from joblib import Parallel, delayed
+
+    with engine.joblib():
+        assert Parallel()(delayed(square)(k) for k in range(10)) == [k * k for k in range(10)]
+
+
+def test_unknown_engines_and_addresses_are_named():
+    with pytest.raises(InputError, match="serial, threads, dask"):
+        get_engine("spark")
+    own = Serial()
+    with open_engine(own) as engine:
+        assert engine is own
+
+
+def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
+    pytest.importorskip("distributed")
+    monkeypatch.setattr("hazeglass.compute.dask_engine._PATIENCE", "0.2s")
+    with pytest.raises(InputError, match=r"127\.0\.0\.1:9"), open_engine("dask:tcp://127.0.0.1:9"):
+        pass
+
+
+def test_dask_is_asked_for_when_it_is_missing(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(MissingExtraError, match=r"hazeglass\[dask\]"), open_engine("dask"):
+        pass
+
+
+@dataclass(frozen=True)
+class Secret:
+    """A block that must take the direct way to a worker, and is lost with it."""
+
+    number: int
+    public = False
+
+
+@dataclass(frozen=True)
+class KillOnce:
+    """The first worker to see block 3 dies of it."""
+
+    mark: str
+
+    def __call__(self, block):
+        if block.number == 3 and not Path(self.mark).exists():
+            Path(self.mark).touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return block.number
+
+
+def test_a_lost_worker_costs_no_block(cluster, tmp_path):
+    found = list(get_engine("dask").map(KillOnce(str(tmp_path / "killed")), (Secret(k) for k in range(12))))
+    assert (tmp_path / "killed").exists()
+    assert found == list(range(12))

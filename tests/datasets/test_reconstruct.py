@@ -1,0 +1,60 @@
+"""The two grids made again agree with the files, and with pandapower's own solution."""
+
+import builtins
+
+import numpy as np
+import pytest
+
+from hazeglass import datasets
+from hazeglass.datasets.power_flow import grid_from_case, voltage_magnitudes
+from hazeglass.errors import MissingExtraError
+
+# pandapower warns about its own use of pandas; what it computes is what counts here.
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+@pytest.fixture(scope="module")
+def pandapower():
+    pytest.importorskip("pandapower", reason="pandapower is not installed: pip install 'hazeglass[grid]'")
+    import pandapower
+    import pandapower.networks
+
+    return pandapower
+
+
+@pytest.mark.parametrize("name", ["grid11", "grid115"])
+def test_the_grid_made_again_is_the_one_in_the_files(name, data_dir, pandapower):
+    """Names and lines exactly, voltages to 2e-7: the home loads in the folder are rounded to five digits."""
+    made = getattr(datasets, f"make_{name}")(data_dir)
+    read = getattr(datasets, f"load_{name}")(data_dir)
+    assert made.columns == read.columns
+    assert made.truth == read.truth
+    assert np.abs(made.data - read.data).max() < 2e-7
+    assert np.array_equal(made.data.std(axis=0) > 0, read.data.std(axis=0) > 0)
+
+
+@pytest.mark.parametrize(("case_name", "last"), [("create_kerber_dorfnetz", 115), ("create_cigre_network_mv", 11)])
+def test_one_hour_agrees_with_newton_s_method(case_name, last, pandapower):
+    case = getattr(pandapower.networks, case_name)()
+    buses = list(range(1, last + 1))  # bus 0 is the slack
+    grid = grid_from_case(case, buses, [str(bus) for bus in buses])
+    p, q = np.zeros((1, len(buses))), np.zeros((1, len(buses)))
+    for load in case.load.itertuples():
+        if load.bus in buses:
+            p[0, buses.index(load.bus)] += load.p_mw
+            q[0, buses.index(load.bus)] += load.q_mvar
+    pandapower.runpp(case, tolerance_mva=1e-12, max_iteration=50, numba=False)
+    assert np.abs(voltage_magnitudes(grid, p, q)[0] - case.res_bus.vm_pu[buses].to_numpy()).max() < 1e-11
+
+
+def test_without_pandapower_the_message_says_how_to_get_it(monkeypatch, tmp_path):
+    really_import = builtins.__import__
+
+    def refuse(name, *args, **kwargs):
+        if name.startswith("pandapower"):
+            raise ImportError(name)
+        return really_import(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", refuse)
+    with pytest.raises(MissingExtraError, match=r"pip install 'hazeglass\[grid\]'"):
+        datasets.make_grid11(tmp_path)

@@ -1,0 +1,159 @@
+"""Long work: watched, cancelled, never half done, never left behind."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv
+
+from hazeglass.errors import InputError
+from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.studio.jobs import Jobs
+from hazeglass.studio.publisher_room import _remove_partial
+
+WORKER = "hazeglass.studio.publisher_worker"
+
+
+@pytest.fixture
+def big(home, wish):
+    """Rows enough to be interrupted, and a ledger."""
+    rows = np.random.default_rng(1).uniform(-4, 4, (150_000, 3))
+    csv.write_csv(pa.table(list(rows.T), names=["Größe", "âge", "c"]), home / "inner" / "rows.csv")
+    Ledger.create(home / "inner" / "b.ledger", "meters", mu_total=5.0)
+    return {
+        "operation": "publish",
+        "document": wish["document"],
+        "data": str(home / "inner" / "rows.csv"),
+        "out": str(home / "inner" / "release"),
+        "ledger": str(home / "inner" / "b.ledger"),
+        "rows": 150_000,
+    }
+
+
+def run(tmp_path, body):
+    async def main():
+        workspace = tmp_path / "space"
+        workspace.mkdir(exist_ok=True)
+        jobs = Jobs(workspace)
+        try:
+            return await body(jobs)
+        finally:
+            await jobs.stop()
+
+    return asyncio.run(main())
+
+
+async def until(jobs, job, wanted):
+    async for snapshot in jobs.watch(job):
+        if snapshot is not None and wanted(snapshot):
+            return snapshot
+    return job.snapshot()
+
+
+@pytest.mark.parametrize("moment", ["starting", "counting the rows", "adding noise"])
+def test_a_cancelled_publication_leaves_nothing_but_its_charge(tmp_path, home, big, moment):
+    async def body(jobs):
+        job = await jobs.start(WORKER, big, room="publisher", label="x")
+        await until(jobs, job, lambda s: s["step"].startswith(moment) or s["state"] != "running")
+        await jobs.cancel(job)
+        return await until(jobs, job, lambda s: s["state"] in ("done", "failed", "cancelled"))
+
+    last = run(tmp_path, body)
+    left = sorted(path.name for path in (home / "inner").iterdir())
+    summary = Ledger.open(big["ledger"]).summary()  # reads and verifies the whole chain
+    if last["state"] == "done":  # it was quicker than the wish
+        assert summary.releases == 1
+    else:
+        assert last["state"] == "cancelled", last
+        assert left == ["b.ledger", "rows.csv"]
+        assert summary.releases == 0
+        assert (summary.mu_spent > 0) == (summary.unfinished == 1)
+
+
+def test_stopping_the_studio_cancels_the_work(tmp_path, home, big):
+    async def body(jobs):
+        job = await jobs.start(WORKER, big, room="publisher", label="x")
+        await until(jobs, job, lambda s: s["step"].startswith("counting"))
+        await jobs.stop()
+        with pytest.raises(InputError, match="stopping"):
+            await jobs.start(WORKER, big, room="publisher", label="x")
+        return job.snapshot()
+
+    assert run(tmp_path, body)["state"] == "cancelled"
+    assert not (home / "inner" / "release").exists()
+
+
+def test_a_worker_does_not_outlive_a_studio_that_was_killed(home, big, tmp_path):
+    worker = subprocess.Popen(
+        [sys.executable, "-P", "-m", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    worker.stdin.write(json.dumps({**big, "workspace": str(tmp_path)}) + "\n")
+    worker.stdin.flush()
+    assert json.loads(worker.stdout.readline())["step"] == "counting the rows"
+    worker.stdin.close()  # what the kernel does when the studio dies
+    assert worker.wait(20) == 0
+    assert json.loads(worker.stdout.read().splitlines()[-1])["state"] in ("cancelled", "done")
+    worker.stdout.close()
+
+
+def test_two_may_not_write_the_same_release(tmp_path, big):
+    async def body(jobs):
+        from pathlib import Path
+
+        target = Path(big["out"])
+        await jobs.start(WORKER, big, room="publisher", label="x", target=target)
+        with pytest.raises(InputError, match="another page"):
+            await jobs.start(WORKER, big, room="publisher", label="x", target=target)
+
+    run(tmp_path, body)
+
+
+def test_a_worker_that_dies_is_reported_and_cleaned_up_behind(tmp_path, home, big):
+    cleaned = []
+
+    async def body(jobs):
+        job = await jobs.start(WORKER, big, room="publisher", label="x", clean_up=lambda: cleaned.append(True))
+        await until(jobs, job, lambda s: s["step"] == "counting the rows")
+        job.process.kill()
+        return await until(jobs, job, lambda s: s["state"] != "running")
+
+    last = run(tmp_path, body)
+    assert last["state"] == "failed"
+    assert cleaned == [True]
+
+
+def test_what_a_killed_worker_left_is_removed_and_nothing_else(tmp_path):
+    for name in (".r[1].partial-abc", ".other.partial-abc", "r[1]-x"):
+        (tmp_path / name).mkdir()
+    _remove_partial(tmp_path / "r[1]")
+    assert sorted(os.listdir(tmp_path)) == [".other.partial-abc", "r[1]-x"]
+
+
+def test_any_number_of_pages_may_watch_and_all_see_the_end(tmp_path, wish, home):
+    request = {"operation": "look", "data": str(home / "inner" / "rows.csv")}
+
+    async def body(jobs):
+        job = await jobs.start(WORKER, request, room="publisher", label="x")
+        ends = await asyncio.gather(*(until(jobs, job, lambda s: s["state"] == "done") for _ in range(5)))
+        late = await until(jobs, job, lambda s: True)
+        return [*ends, late]
+
+    assert {snapshot["state"] for snapshot in run(tmp_path, body)} == {"done"}
+
+
+def test_at_most_a_few_pieces_of_work_run_at_once(tmp_path, big):
+    async def body(jobs):
+        for _ in range(6):
+            await jobs.start(WORKER, big, room="publisher", label="x")
+        with pytest.raises(InputError, match="running already"):
+            await jobs.start(WORKER, big, room="publisher", label="x")
+
+    began = time.monotonic()
+    run(tmp_path, body)
+    assert time.monotonic() - began < 20
