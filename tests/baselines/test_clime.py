@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from hazeglass.baselines import clime
+from hazeglass.baselines import clime, usable_covariance
 from hazeglass.baselines.clime import clime_column, smallest_alpha
+from hazeglass.errors import RepairWarning
 
 
 def covariance(n=100, p=12, seed=2):
@@ -56,6 +57,14 @@ def test_the_columns_are_as_small_as_those_of_r_lpsolve(ask_r):
     S, alpha = covariance(seed=6), 0.1
     ours = [np.abs(clime_column(S, j, alpha)).sum() for j in range(12)]
     assert np.allclose(ours, ask_r("lpSolve", R_PROGRAM, S, 12, alpha), atol=1e-6)
+
+
+def test_an_indefinite_covariance_is_repaired_with_a_warning():
+    indefinite = covariance() - 0.4 * np.eye(12)
+    with pytest.warns(RepairWarning):
+        repaired = usable_covariance(indefinite)
+    with pytest.warns(RepairWarning):
+        assert np.array_equal(clime(indefinite, 0.1).precision, clime(repaired, 0.1).precision)
 
 
 def test_with_almost_no_tolerance_it_is_the_inverse():

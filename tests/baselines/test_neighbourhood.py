@@ -88,16 +88,24 @@ def test_the_chain_is_found():
     assert scores[chain].min() > scores[others].max()
 
 
-def test_an_indefinite_covariance_is_moved_by_the_least_and_said_so():
+def test_an_indefinite_covariance_has_its_small_eigenvalues_raised_and_is_said_to():
     S = np.corrcoef(chain_rows(), rowvar=False)
     corrected = as_correlation(S - 0.3 * np.eye(len(S)))
-    assert np.linalg.eigvalsh(corrected)[0] < 0
-    with pytest.warns(RepairWarning, match=r"smallest eigenvalue -.*moved by up to 0\."):
+    values = np.linalg.eigvalsh(corrected)
+    assert values[0] < 0
+    with pytest.warns(
+        RepairWarning, match=r"eigenvalues below 0\.\d+ were raised to it, which moved entries by up to 0\."
+    ):
         estimate = neighbourhood_selection(corrected, 0.1)
     with pytest.warns(RepairWarning):
         repaired = usable_covariance(corrected)
-    assert np.linalg.eigvalsh(repaired)[0] > -1e-9
-    assert np.array_equal(estimate.scores, neighbourhood_selection(repaired, 0.1).scores)
+    assert np.allclose(np.linalg.eigvalsh(repaired), np.maximum(values, -values[0]))
+    assert np.array_equal(estimate.scores, neighbourhood_selection(repaired, 0.1).scores)  # no second warning
+
+
+def test_a_semidefinite_covariance_is_left_as_it_is():
+    S = np.corrcoef(chain_rows(6), rowvar=False)
+    assert np.array_equal(usable_covariance(S), (S + S.T) / 2)
 
 
 def test_correction_brings_the_clean_regressions_back():

@@ -1,7 +1,7 @@
 """What the paper compares with, each from a covariance alone: `method(covariance, alpha) -> Estimate`.
 
 The covariance may have had known noise subtracted, and may then be indefinite. `usable_covariance` states the one
-rule for that: it is moved to the nearest positive semidefinite matrix in the max norm, and a warning says how far.
+rule for that, which all but the adaptive graphical lasso (whose solver needs no repair) follow with a warning.
 All work on the scale they are given; `as_correlation` makes alpha mean the same for every column.
 """
 

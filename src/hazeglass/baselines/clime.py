@@ -6,8 +6,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.validation import as_covariance
-from hazeglass.baselines.estimate import Estimate, check_alpha, estimate_from_precision, smaller_of_mirrored
+from hazeglass.baselines.estimate import (
+    Estimate,
+    check_alpha,
+    estimate_from_precision,
+    smaller_of_mirrored,
+    usable_covariance,
+)
 from hazeglass.errors import SolverInputError
 
 __all__ = ["clime", "clime_column", "refuse_if_infeasible", "smallest_alpha"]
@@ -23,17 +28,17 @@ def clime(covariance: ArrayLike, alpha: float) -> Estimate:
     Parameters
     ----------
     covariance : array of shape (p, p)
-        S. A linear program needs no convexity, so an indefinite S is used as it is.
+        S; an indefinite one is repaired first (see `usable_covariance`).
     alpha : float
         The tolerance. On a singular S it must be large enough for the constraints to be met; the error says how large.
 
     Examples
     --------
     >>> clime([[1.0, 0.5], [0.5, 1.0]], 0.1).precision.round(3).tolist()
-    [[1.067, -0.333], [-0.333, 1.067]]
+    [[1.133, -0.467], [-0.467, 1.133]]
     """
     alpha = check_alpha(alpha)
-    S = as_covariance(covariance)
+    S = usable_covariance(covariance)
     columns = np.zeros_like(S)
     for j in range(len(S)):
         found = clime_column(S, j, alpha)

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from numpy.typing import ArrayLike
 
 from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
 from hazeglass.analyst.validation import as_covariance
 from hazeglass.errors import ConvergenceWarning, RepairWarning, SolverInputError
 
@@ -52,22 +51,32 @@ class Estimate:
 
 
 def usable_covariance(covariance: ArrayLike) -> FloatArray:
-    """The covariance, or the nearest positive semidefinite one where subtracting noise has left it indefinite.
+    """The covariance, made positive definite where subtracting noise has left it indefinite.
 
-    Column by column lasso needs a convex problem. Nearest in the max norm moves every entry by as little as can be
-    (the rule of Datta and Zou's CoCoLasso); a RepairWarning says by how much.
+    A lasso per column needs a convex problem, most methods one that is not singular either. The rule: with m < 0 the
+    smallest eigenvalue, all those below -m are raised to -m. What is negative cannot be right, so m shows how far off
+    eigenvalues are, and positive ones below -m say nothing. A RepairWarning tells how far entries moved.
+
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     usable_covariance([[1.0, 1.5], [1.5, 1.0]])
+    array([[1.5, 1. ],
+           [1. , 1.5]])
     """
     S = _with_positive_variances(covariance)
-    lowest = float(np.linalg.eigvalsh(S)[0])
-    if lowest >= -_NOTHING * float(np.max(np.abs(S))):
+    values, vectors = np.linalg.eigh(S)
+    lowest = float(values[0])
+    if lowest >= -_NOTHING * float(values[-1]):
         return S
-    nearest, moved = nearest_psd_max_norm(S)
+    repaired = (vectors * np.maximum(values, -lowest)) @ vectors.T
+    repaired = np.ascontiguousarray((repaired + repaired.T) / 2)
+    moved = float(np.max(np.abs(repaired - S)))
     warnings.warn(
-        f"the covariance is indefinite (smallest eigenvalue {lowest:.3g}); entries were moved by up to {moved:.3g}.",
+        f"the covariance is indefinite: eigenvalues below {-lowest:.3g} were raised to it, "
+        f"which moved entries by up to {moved:.3g}.",
         RepairWarning,
         stacklevel=3,
     )
-    return nearest
+    return repaired
 
 
 def as_correlation(covariance: ArrayLike) -> FloatArray:

@@ -39,7 +39,7 @@ def scio(covariance: ArrayLike, alpha: float, *, penalize_diagonal: bool = True)
     Examples
     --------
     >>> scio([[1.0, 0.5], [0.5, 1.0]], 0.1).precision.round(3).tolist()
-    [[1.067, -0.333], [-0.333, 1.067]]
+    [[1.133, -0.467], [-0.467, 1.133]]
     """
     alpha = check_alpha(alpha)
     S = usable_covariance(covariance)
