@@ -16,7 +16,7 @@ CLOSE = 0.03
 
 @dataclass(frozen=True)
 class Table:
-    """Records with the same fields, in order; `tone` names the field that colours a row ('same', 'better', 'worse')."""
+    """Records with the same fields, in order; the field `tone` (same, better, worse, differs) colours a row."""
 
     name: str
     caption: str

@@ -13,14 +13,17 @@ from hazeglass.present.layout import node_positions
 
 from ..cells import Setup
 from ..comparing import decibels, level_name
-from ..pictures import OURS, draw_matrix, draw_network, panels, save
+from ..pictures import draw_matrix, draw_network, panels, save
 from ..protocol import add_noise, corrected_covariance, fit
 from ..subjects import SUBJECTS, Prepared, prepare
 
 __all__ = ["changes", "draw", "measure"]
 
 _PARTIES = {"D": "#2b5fa8", "R": "#b8332f"}
-_PALETTE = ("#14507a", "#d9822b", "#5b8c3a", "#8c4a8c", "#b8332f", "#3aa6a6", "#8a6d3b", "#555555", "#c9a227")
+_PALETTE = (  # 18, because the atlas has 17 networks
+    *("#14507a", "#d9822b", "#5b8c3a", "#8c4a8c", "#b8332f", "#3aa6a6", "#8a6d3b", "#555555", "#c9a227"),
+    *("#7fb2d9", "#f2b880", "#a8cf8e", "#c9a3c9", "#e39b98", "#98d8d8", "#c8b48c", "#aaaaaa", "#ead98a"),
+)
 Bools = npt.NDArray[np.bool_]
 
 
@@ -67,14 +70,16 @@ def draw(name: str, found: dict[str, Any], path: Path) -> None:
     levels = list(found["edges"])
     figure, axes = panels(1, len(levels), (3.2 * len(levels), 3.3))
     clean = _matrix(found["edges"]["no noise"], found["nodes"]) > 0
-    spots = node_positions(clean)
+    spots, palette = node_positions(clean), _palette(found["groups"])
     for place, noise in zip(axes[0], levels, strict=True):
         strength = _matrix(found["edges"][noise], found["nodes"])
         if name == "grid11":
             draw_matrix(place, strength, noise)
             continue
         names = found["names"] if found["nodes"] <= 20 else None
-        draw_network(place, spots, strength > 0, noise, names=names, colours=_colours(found["groups"]), reference=clean)
+        colours = [palette[group] for group in found["groups"]] or None
+        draw_network(place, spots, strength > 0, noise, names=names, colours=colours, reference=clean)
+    _legend(figure, palette)
     figure.suptitle(SUBJECTS[name].title, fontsize=10)
     save(figure, path)
 
@@ -86,10 +91,18 @@ def _matrix(pairs: Sequence[Sequence[float]], nodes: int) -> npt.NDArray[np.floa
     return matrix
 
 
-def _colours(groups: Sequence[str]) -> list[str] | None:
-    if not groups:
-        return None
-    palette: Mapping[str, str] = _PARTIES
-    if not set(groups) <= set(_PARTIES):
-        palette = {group: _PALETTE[k % len(_PALETTE)] for k, group in enumerate(sorted(set(groups)))}
-    return [palette.get(group, OURS) for group in groups]
+def _palette(groups: Sequence[str]) -> Mapping[str, str]:
+    """A colour for each group: the parties' own, or one after the other."""
+    found = sorted(set(groups))
+    if set(found) <= set(_PARTIES):
+        return {group: _PARTIES[group] for group in found}
+    return {group: _PALETTE[k % len(_PALETTE)] for k, group in enumerate(found)}
+
+
+def _legend(figure: Any, palette: Mapping[str, str]) -> None:
+    from matplotlib.lines import Line2D
+
+    if palette:
+        marks = [Line2D([], [], marker="o", linestyle="", color=colour) for colour in palette.values()]
+        names = [{"D": "Democrats", "R": "Republicans"}.get(group, group) for group in palette]
+        figure.legend(marks, names, loc="outside lower center", ncols=len(names), fontsize=6, frameon=False)

@@ -79,7 +79,7 @@ def report(results: Results, setup: Setup, folder: Path) -> Section:
     for name in recipe["datasets"]:
         for level in recipe["levels"]:
             found = results[f"solvers/{name}-{level}"]
-            agrees = "same" if found["relative"] <= recipe["agreement"] else "worse"
+            agrees = "same" if found["relative"] <= recipe["agreement"] else "differs"
             record = {"dataset": name, "noise": level_name(level), "alpha": SUBJECTS[name].alpha}
             record |= {"largest_difference": found["difference"], "relative": found["relative"]}
             record |= {key: found[key] for key in ("gap_cd", "gap_admm", "cd_seconds", "admm_seconds")}

@@ -129,7 +129,7 @@ def _same_digits(ours: float, printed: float | None) -> str:
         return ""
     unit = 10.0 ** (math.floor(math.log10(printed)) - 2)
     # Small values are printed with two decimals, cut or rounded.
-    return "same" if abs(ours - printed) <= max(0.5 * unit, 0.01 if printed < 1 else 0.0) * 1.01 else "worse"
+    return "same" if abs(ours - printed) <= max(0.5 * unit, 0.01 if printed < 1 else 0.0) * 1.01 else "differs"
 
 
 def _draw(records: list[dict[str, Any]], names: list[str], path: Path) -> None:

@@ -100,7 +100,7 @@ def _digit_record(row: dict[str, Any], perturbed: Floats) -> dict[str, Any]:
         "ours": ours,
         "printed": printed,
         "difference": ours - printed,
-        "verdict": "same" if agrees else "worse",
+        "verdict": "same" if agrees else "differs",
     }
 
 
