@@ -39,10 +39,11 @@ def cells(setup: Setup) -> list[Cell]:
     names = list(recipe["subjects"])
     measured = [
         Cell(f"honest/{name}-run{run}", "honest.run:measure", {"name": name, "run": run})
+        for run in range(recipe["runs"])
         for name in names
-        for run in range(_runs(recipe, name))
+        if run < _runs(recipe, name)
     ]
-    return measured + [Cell(f"honest/{name}-clean", "honest.run:clean", {"name": name}) for name in names]
+    return [Cell(f"honest/{name}-clean", "honest.run:clean", {"name": name}) for name in names] + measured
 
 
 def measure(setup: Setup, name: str, run: int) -> dict[str, dict[str, float]]:

@@ -26,8 +26,8 @@ def cells(setup: Setup) -> list[Cell]:
     recipe = read_recipe(__file__, setup)
     return [
         Cell(f"table1b/{sparsity}-run{run}", "table1b.run:measure", {"sparsity": sparsity, "run": run})
-        for sparsity in recipe["sparsity"]
         for run in range(recipe["runs"])
+        for sparsity in recipe["sparsity"]
     ]
 
 

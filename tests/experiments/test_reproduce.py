@@ -5,6 +5,8 @@ import sys
 
 import pytest
 from hazeglass_experiments import everything
+from hazeglass_experiments.cells import Cell, Setup
+from hazeglass_experiments.running import Kept, run_cells
 from typer.testing import CliRunner
 
 from hazeglass.cli import reproduce
@@ -81,13 +83,14 @@ def _interrupted_after(calls):
 
 
 def test_two_processes_give_what_one_gives(tmp_path):
-    pages = []
-    for workers in ("1", "2"):
-        out = tmp_path / workers
-        answer = runner.invoke(app, ["reproduce", "table1b", "--quick", "--workers", workers, "--out", str(out)])
-        assert answer.exit_code == 0, answer.output
-        pages.append((out / "table1b" / "table1b.csv").read_text())
-    assert pages[0] == pages[1]
+    cells = [Cell(f"toy/{k}", "toy.run:measure") for k in range(2)]
+    results = [
+        run_cells(
+            cells, Setup(quick=True), Kept(tmp_path / str(workers), ""), reproduce.work, workers, lambda name: None
+        )
+        for workers in (1, 2)
+    ]
+    assert results[0] == results[1]
 
 
 def test_an_installation_without_experiments_says_so(tmp_path, monkeypatch):
