@@ -84,12 +84,12 @@ def _interrupted_after(calls):
 
 def test_two_processes_give_what_one_gives(tmp_path):
     cells = [Cell(f"toy/{k}", "toy.run:measure") for k in range(2)]
+    told = []
     results = [
-        run_cells(
-            cells, Setup(quick=True), Kept(tmp_path / str(workers), ""), reproduce.work, workers, lambda name: None
-        )
+        run_cells(cells, Setup(quick=True), Kept(tmp_path / str(workers), ""), reproduce.work, workers, told.append)
         for workers in (1, 2)
     ]
+    assert sorted(told) == ["toy/0", "toy/0", "toy/1", "toy/1"]
     assert results[0] == results[1]
 
 
