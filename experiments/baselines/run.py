@@ -71,8 +71,9 @@ def report(results: Results, setup: Setup, folder: Path) -> Section:
     text = [
         f"Mean AUC over {recipe['runs']} releases at {recipe['level']} dB, each method at the best of "
         f"{len(recipe['shares'])} penalties ({recipe['large_runs']} releases and {len(recipe['large_shares'])} "
-        "penalties on the four largest); each baseline also has the better of the corrected and the uncorrected covariance. On "
-        "data sets without a known graph the truth is itself a graphical lasso, which favours the last two.",
+        "penalties on the four largest); each baseline also has the better of the corrected and the uncorrected "
+        "covariance. On data sets without a known graph the truth is itself a graphical lasso, which favours the last "
+        "two.",
         *(_average_sentence(row) for row in averages),
         "; ".join(f"{record['dataset']}: {record['best']}" for record in records) + ".",
     ]
