@@ -31,7 +31,7 @@ def panels(rows: int, columns: int, size: tuple[float, float]) -> tuple[Any, Any
 
 def save(figure: Any, path: Path) -> None:
     """Write the picture."""
-    figure.savefig(path, dpi=130)
+    figure.savefig(path, dpi=130, bbox_inches="tight")
 
 
 def level_name(level: float | None) -> str:

@@ -82,5 +82,5 @@ def draw(found: dict[str, Any], points: list[dict[str, float]], path: Path) -> N
     place.set_xlabel("epsilon", fontsize=8)
     place.set_ylabel("AUC", fontsize=8)
     place.tick_params(labelsize=7)
-    place.legend(fontsize=6.5, frameon=False, loc="upper left", bbox_to_anchor=(0.0, 0.6))
+    place.legend(fontsize=6.5, frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.2))
     save(figure, path)
