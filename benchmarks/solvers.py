@@ -4,7 +4,8 @@
 Y is the time of LAPACK's dpotrf + dpotri at the same p, measured in turn with the solver. Every answer counts only at
 duality gap / p <= 1e-6, and our time includes the certificate. Each number is the median over seeds that were not
 used while tuning. Peers solve the same problem (diagonal penalised): scikit-learn, skglm and GGLasso where
-installed, R's glasso and huge where Rscript is. A peer's time is that of the loosest setting that reaches the gap.
+installed, and those of R's glasso, glassoFast, huge and QUIC that R has. A peer's time is that of the loosest
+setting that reaches the gap.
 
     python benchmarks/solvers.py              our solver only (a minute)
     python benchmarks/solvers.py --peers      with every peer found (many minutes)
@@ -189,6 +190,14 @@ if (args[5] == "glasso") {
   library(glasso)
   used <- system.time(fit <- glasso(S, rho = alpha, thr = thr, maxit = 200))[["elapsed"]]
   theta <- fit$wi
+} else if (args[5] == "glassoFast") {
+  library(glassoFast)
+  used <- system.time(fit <- glassoFast(S, rho = alpha, thr = thr))[["elapsed"]]
+  theta <- fit$wi
+} else if (args[5] == "QUIC") {
+  library(QUIC)
+  used <- system.time(fit <- QUIC(S, rho = alpha, tol = thr, msg = 0))[["elapsed"]]
+  theta <- fit$X
 } else {
   suppressMessages(library(huge))
   used <- system.time(fit <- huge(S, lambda = alpha, method = "glasso", verbose = FALSE))[["elapsed"]]
@@ -205,7 +214,7 @@ def time_r(package: str, S: Matrix, alpha: float, limit: float) -> Iterator[tupl
         data, out, program = (str(Path(folder) / name) for name in ("S.bin", "T.bin", "run.R"))
         Path(program).write_text(R_PROGRAM)
         S.astype(np.float64).tofile(data)
-        for threshold in (1e-4, 1e-6, 1e-8) if package == "glasso" else (0.0,):
+        for threshold in (0.0,) if package == "huge" else (1e-4, 1e-6, 1e-8):
             arguments = [data, str(len(S)), repr(alpha), repr(threshold), package, out]
             try:
                 run = subprocess.run(
@@ -252,7 +261,13 @@ def time_peer(name: str, S: Matrix, alpha: float, limit: float) -> str:
 
 
 def peers_found() -> list[str]:
-    return [*PEERS, *(["R glasso", "R huge"] if shutil.which("Rscript") else [])]
+    """Python's peers always, so that a missing one is named; R's where it has them."""
+    if shutil.which("Rscript") is None:
+        return [*PEERS]
+    wanted = ("glasso", "glassoFast", "huge", "QUIC")
+    code = f"cat(Filter(function(x) requireNamespace(x, quietly = TRUE), c{wanted}))".replace("'", '"')
+    found = subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, check=False).stdout.split()
+    return [*PEERS, *(f"R {package}" for package in wanted if package in found)]
 
 
 # --- the run ----------------------------------------------------------------------------------------------------------

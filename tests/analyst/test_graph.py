@@ -8,6 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import hazeglass as hg
 from hazeglass.analyst.graph import Graph
 from hazeglass.errors import InputError
 
@@ -91,3 +92,31 @@ def test_an_empty_graph_can_be_written(tmp_path):
     for suffix in (".graphml", ".gexf"):
         ElementTree.parse(empty.write(tmp_path / f"g{suffix}"))
     assert empty.components() == [("a",), ("b",), ("c",), ("d",)]
+
+
+def test_a_table_that_lists_only_some_pairs_is_enough_for_the_graph(graph):
+    listed = Graph(NAMES, graph.precision, graph.edges.take([3, 0, 2]), graph.fit)
+    assert np.array_equal(listed.adjacency, graph.adjacency)
+    assert listed.components() == graph.components() == [("a", "b", "c"), ("d",)]
+    assert listed.hubs(2) == graph.hubs(2) == [("b", 2), ("a", 1)]
+    assert listed.partial_correlations[0, 3] == 0.1
+    assert listed.partial_correlations[0, 2] == 0.0
+    assert np.array_equal(np.diag(listed.partial_correlations), np.ones(4))
+    with pytest.raises(InputError, match="scores need every pair"):
+        listed.scores([("a", "b")])
+
+
+def test_a_curved_graph_is_written_with_its_words_and_has_no_sign_to_change(tmp_path):
+    rng = np.random.default_rng(0)
+    a = rng.standard_normal(3000)
+    rows = np.column_stack([a, a**2 + rng.standard_normal(3000), a + rng.standard_normal(3000)])
+    graph = hg.recover(rows, dependence="curved", fdr=0.01)
+    assert graph.write(tmp_path / "g.graphml").read_text(encoding="utf-8").count("curved") == 1
+    assert "linear" in graph.write(tmp_path / "g.gexf").read_text(encoding="utf-8")
+    edges = json.loads(graph.write(tmp_path / "g.cyjs").read_text(encoding="utf-8"))["elements"]["edges"]
+    assert {edge["data"]["shape"] for edge in edges} == {"linear", "curved"}
+    assert "shape" in graph._repr_html_()
+    turned = hg.recover(rows * [-1, 1, 1], dependence="curved", fdr=0.01)
+    assert graph.diff(turned).changed_sign == (("x1", "x3"),)
+    assert graph.strength()[0, 1] == graph.edges["strength"][0].as_py()
+    assert graph.scores([("x1", "x2"), ("x1", "x3")]).auc == 1.0

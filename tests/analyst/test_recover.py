@@ -10,9 +10,10 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst import recover as recover_module
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.inference import benjamini_hochberg, infer
-from hazeglass.analyst.moments import NoisyCovariance, covariance_of
+from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Setting, entry_weights
 from hazeglass.analyst.selection import ebic, effective_rows
 from hazeglass.analyst.uncertainty import ErrorModel
@@ -78,32 +79,6 @@ def test_a_hostile_name_is_only_text(make_plan, tmp_path):
         assert "<script>alert" not in text
         assert "&lt;script&gt;alert(1)&lt;/script&gt;" in text or r"\u003cscript\u003ealert(1)" in text
     ElementTree.parse(out / "graph.graphml")
-
-
-@pytest.mark.parametrize("protects", ["entry", "record"])
-def test_table_correction_is_unbiased(make_plan, tmp_path, protects):
-    """Over many releases the mean of S_hat meets the covariance of the rows themselves."""
-    plan = make_plan(form="table", columns="abc", protects=protects, budget={"mu": 3.0})
-    rows = chain_rows(500, names="abc")
-    exact = np.cov(np.column_stack([rows[name].to_numpy().clip(-4, 4) for name in "abc"]), rowvar=False)
-    errors = []
-    for k in range(200):
-        errors.append(covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance - exact)
-    errors = np.array(errors)
-    z = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(200))
-    assert np.abs(z).max() < 4
-
-
-def test_moments_correction_is_unbiased(make_plan, tmp_path):
-    plan = make_plan(columns="abc", protects="entry", budget={"mu": 1.0})
-    rows = chain_rows(500, names="abc")
-    exact = np.cov(np.column_stack([rows[name].to_numpy().clip(-4, 4) / 4 for name in "abc"]), rowvar=False)
-    errors = []
-    for k in range(200):
-        errors.append(covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance - exact)
-    errors = np.array(errors)
-    z = errors.mean(axis=0) / (errors.std(axis=0) / math.sqrt(200))
-    assert np.abs(z).max() < 4
 
 
 @pytest.mark.parametrize(("form", "mu"), [("table", 30.0), ("moments", 1.0)])
@@ -197,3 +172,21 @@ def test_one_column_has_no_graph(make_plan, table, tmp_path):
 def test_auc_refuses_an_unknown_node(graph):
     with pytest.raises(InputError, match="'zz'"):
         graph.auc([("a", "zz")])
+
+
+@pytest.mark.parametrize("most", [1, 5, 9, 10])
+def test_a_graph_of_many_columns_lists_its_edges_and_the_likeliest_other_pairs(make_plan, tmp_path, monkeypatch, most):
+    release = hg.publish(chain_rows(5_000), make_plan(columns="abcde"), tmp_path / "r", simulate_seed=2)
+    whole = hg.recover(release)
+    monkeypatch.setattr(recover_module, "_MOST_PAIRS", most)
+    some = hg.recover(release)
+    wanted = (whole.edges["selected"].to_numpy(zero_copy_only=False)) | (whole.edges["precision"].to_numpy() != 0)
+    assert some.edges.num_rows == max(most, wanted.sum())
+    assert some.pairs == whole.pairs
+    assert some.fit["pairs"] == 10
+    listed = set(some.edges["p_value"].to_pylist())
+    left_out = set(whole.edges["p_value"].to_pylist()) - listed
+    others = whole.edges.filter(pa.array(~wanted))["p_value"].to_pylist()
+    assert all(out >= kept for out in left_out for kept in listed.intersection(others))
+    some.save(tmp_path / "graph")
+    assert "10 pairs" in (tmp_path / "graph" / "report.html").read_text()

@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst import recover as recover_module
+from hazeglass.analyst import sources
 from hazeglass.analyst.moments import covariance_of, noise_of, rows_of
 from hazeglass.analyst.scatter import Scatter, scatter_of
 from hazeglass.analyst.selection import FoldSource, StreamedRows
@@ -69,7 +69,7 @@ def test_rows_on_disk_are_cut_like_rows_in_memory(release, monkeypatch):
 
 def test_selection_from_disk_is_selection_from_memory(release, monkeypatch):
     held = {select: hg.recover(release, select=select, engine="serial") for select in ("stars", "cv")}
-    monkeypatch.setattr(recover_module, "_MOST_CELLS", 0)
+    monkeypatch.setattr(sources, "_MOST_CELLS", 0)
     stars = hg.recover(release, select="stars")
     assert stars.fit["alpha"] == held["stars"].fit["alpha"]
     assert stars.edges["stability"].equals(held["stars"].edges["stability"])

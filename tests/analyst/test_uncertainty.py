@@ -76,6 +76,33 @@ def test_unclipping_recovers_the_covariance_of_gaussian_rows():
     assert after < 0.05
 
 
+@pytest.mark.parametrize("offset", [0.5, 4.0])
+def test_unclipping_allows_for_a_mean_away_from_the_centre_of_the_ball(offset):
+    """Half a standard deviation is what a noisy first stage leaves; four is a badly chosen public centre."""
+    p, n = 6, 200_000
+    sigma, mean = chain_covariance(p), offset * np.array([1.0, 0.5, -0.3, 0.8, 0.0, -1.0])
+    x = np.random.default_rng(4).multivariate_normal(mean, sigma, size=n)
+    radius = math.sqrt(np.mean(np.sum(x**2, axis=1)))
+    clipped = clip(x, radius)
+    answer = widen(clipped.T @ clipped / n, radius, clipped.mean(axis=0))
+    blind = widen(np.cov(clipped, rowvar=False), radius)
+    assert np.abs(blind.covariance - sigma).max() > 0.08
+    assert np.abs(answer.covariance - sigma).max() < 0.02
+    assert np.abs(answer.mean - mean).max() < 0.02
+
+
+def test_noise_in_a_mean_that_is_subtracted_is_part_of_the_error():
+    p, sd = 4, 0.2
+    rng = np.random.default_rng(5)
+    mean = np.array([0.5, -0.3, 0.0, 0.1])
+    means = mean + sd * rng.standard_normal((20_000, p))
+    draws = -np.einsum("ki,kj->kij", means, means)
+    nothing = ErrorModel(np.eye(p), np.zeros((p, p)), np.zeros((p, p)))
+    # on average over the noisy means, which is what an analyst has
+    stated = np.sqrt(np.mean([nothing.plus_noisy_mean(m, sd).entry_sd() ** 2 for m in means[:2000]], axis=0))
+    np.testing.assert_allclose(stated, draws.std(axis=0), rtol=0.25)
+
+
 def test_errors_are_carried_through_the_widening():
     p, n, sd, radius = 4, 1000, 0.02, 2.0
     sigma = chain_covariance(p)

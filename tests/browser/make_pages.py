@@ -14,7 +14,7 @@ import hazeglass as hg
 from hazeglass.present import report as report_module
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
-from graphs import HOSTILE, made_graph  # the same made-up graphs as the tests of the pages use
+from graphs import HOSTILE, made_graph, many_columns  # the same made-up graphs as the tests of the pages use
 
 PLANTED = (8.675309424, -7.271828459, 9.141592653)  # no value of a page or of a release should look like these
 
@@ -28,6 +28,7 @@ def main(folder):
         "report-50": made_graph(50),
         "report-200": made_graph(200),
         "report-600": made_graph(600),
+        "report-10000": many_columns(10_000, 25_000, 120_000),
         "report-hostile": made_graph(11, hostile=True),
     }.items():
         (folder / f"{name}.html").write_text(report_module.report(*graph), encoding="utf-8")

@@ -9,7 +9,7 @@ after(async () => { await browser.close(); });
 
 const drawn = (page) => page.locator("#graph line").count();
 
-for (const name of ["report-11", "report-50", "report-200", "report-600", "report-hostile", "report-static"]) {
+for (const name of ["report-11", "report-50", "report-200", "report-600", "report-10000", "report-hostile", "report-static"]) {
   test(`${name} opens without a word on the console and without a request`, async () => {
     const {page, seen, close} = await open(browser, name);
     await page.mouse.move(300, 600);
@@ -117,6 +117,26 @@ test("the matrix answers the mouse and follows the colour scheme", async () => {
   await close();
 });
 
+test("ten thousand columns stay usable", async () => {
+  const {page, seen, close} = await open(browser, "report-10000");
+  assert.equal(await page.locator("#count").textContent(), "25,000");
+  assert.match(await page.locator("#limit").textContent(), /largest communities, \d+ columns of 10,000/);
+  const circles = await page.locator("#graph circle").count();
+  assert.ok(circles > 50 && circles <= 600);
+  assert.ok(await drawn(page) <= 1500);
+  assert.equal(await rows(page), 100);
+  const started = Date.now();
+  await page.locator("#search").fill("column 9876");
+  assert.match(await page.locator("#status").textContent(), /^column 9876: \d+ neighbour/);
+  assert.ok(Date.now() - started < 3000, "a search answers in a moment");
+  assert.ok(await rows(page) < 100);
+  await page.locator("#search").fill("");
+  await page.locator("#more").click();
+  assert.equal(await rows(page), 200);
+  assert.deepEqual(seen, {requests: [], console: [], dialogs: []});
+  await close();
+});
+
 test("a hostile name is text wherever it is shown", async () => {
   const {page, seen, close} = await open(browser, "report-hostile");
   const name = "<script>alert(1)</script>";
@@ -143,7 +163,7 @@ test("a page that wants the network does not get it", async () => {
 });
 
 test("screenshots in light and dark", async () => {
-  for (const size of [11, 50, 200, 600]) {
+  for (const size of [11, 50, 200, 600, 10000]) {
     for (const colorScheme of ["light", "dark"]) {
       const {page, close} = await open(browser, `report-${size}`, {colorScheme});
       await screenshot(page, `report-${size}-${colorScheme}`);

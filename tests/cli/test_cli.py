@@ -117,6 +117,21 @@ def test_the_journey_from_a_file_to_a_report(desk):
     assert pq.read_schema(desk / "graph" / "precision.parquet").names == ["a", "b", "c"]
 
 
+def test_a_curved_release_keeps_the_columns_of_every_graph_and_adds_two(desk):
+    replace(desk, 'form = "moments"', 'form = "moments"\ndependence = "curved"')
+    assert publish(desk).returncode == 0
+    done = hazeglass("recover", "release", "--out", "graph", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    header = (desk / "graph" / "edges.csv").read_text().splitlines()[0].replace('"', "")
+    fixed = "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected"
+    assert header == fixed + ",strength,shape"
+    assert pq.read_schema(desk / "graph" / "precision.parquet").names[:4] == ["a", "a^2", "a^3", "b"]
+    assert json.loads((desk / "graph" / "fit.json").read_text())["dependence"] == "curved"
+    done = hazeglass("recover", "release", "--out", "plain", "--dependence", "linear", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert (desk / "plain" / "edges.csv").read_text().splitlines()[0].replace('"', "") == fixed
+
+
 def test_verify_and_recover_refuse_a_changed_byte(desk):
     publish(desk)
     part = desk / "release" / "moments.parquet"
@@ -176,6 +191,7 @@ def test_preview_speaks_json_and_words(desk):
     assert [form["form"] for form in look["forms"]] == ["moments", "table", "synthetic"]
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", cwd=desk)
     assert "smallest edge" in done.stdout
+    assert 'Advice: "curved"' in done.stdout
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--see", "0.05", cwd=desk)
     assert "To see a partial correlation of 0.05: epsilon =" in done.stdout
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--see", "0.001", "--json", cwd=desk)
@@ -192,6 +208,8 @@ def test_preview_speaks_json_and_words(desk):
         (("recover", "release", "--out", "release"), "already exists"),
         (("recover", "nothing", "--out", "g"), "is not a folder"),
         (("recover", "release", "--out", "g", "--select", "magic"), "magic"),
+        (("recover", "release", "--out", "g", "--dependence", "curved"), "squares and cubes"),
+        (("recover", "release", "--out", "g", "--marginals", "normal-scores"), "needs rows to rank"),
         (("publsh", "x"), "No such command"),
         (("plan", "preview", "plan.toml"), "--rows"),
     ],

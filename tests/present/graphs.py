@@ -55,3 +55,19 @@ def made_fit(p, hostile=False):
         "solver": "newton", "iterations": 7, "duality_gap": 3e-9, "smallest_eigenvalue": 0.02,
         "notes": [HOSTILE[1]] if hostile else [],
     }  # fmt: skip
+
+
+def many_columns(p, edges, listed):
+    """A graph whose table lists only some of its pairs: links between near numbers, and pairs that are none."""
+    rng = np.random.default_rng(0)
+    pairs = np.array([(k, k + 1 + step) for step in range(13) for k in range(p - 13)])[:listed]
+    pairs = pairs[rng.permutation(len(pairs))]
+    names = tuple(f"column {k}" for k in range(p))
+    known, selected = pa.array(names), np.arange(listed) < edges
+    partial = np.where(selected, rng.uniform(0.1, 0.5, listed), rng.normal(0, 0.01, listed))
+    p_value = np.where(selected, 1e-9, rng.uniform(0.3, 1, listed))
+    numbers = {"std_error": np.full(listed, 0.01), "ci_low": partial - 0.02, "ci_high": partial + 0.02}
+    ends = {"source": known.take(pa.array(pairs[:, 0])), "target": known.take(pa.array(pairs[:, 1]))}
+    columns = {**ends, "precision": -partial, "partial_correlation": partial, **numbers}
+    columns |= {"p_value": p_value, "q_value": p_value, "selected": selected}
+    return names, pa.table(columns), {**made_fit(p), "pairs": p * (p - 1) // 2}

@@ -5,14 +5,13 @@ import re
 import time
 
 import numpy as np
-import pyarrow as pa
 import pytest
 
 from hazeglass.present import report as report_module
 from hazeglass.present.asset import drawing_library
 from hazeglass.present.report import embedded_json, report
 
-from .graphs import HOSTILE, made_fit, made_graph
+from .graphs import HOSTILE, made_graph, many_columns
 
 LIBRARY = "/* stands in for the drawing library */ var d3 = {};"
 
@@ -102,22 +101,6 @@ def test_ten_thousand_columns_make_a_page_that_opens(page_of):
     assert len(data["names"]) == 10_000
 
 
-def many_columns(p, edges, listed):
-    """A graph whose table lists only some of its pairs: links between near numbers, and pairs that are none."""
-    rng = np.random.default_rng(0)
-    pairs = np.array([(k, k + 1 + step) for step in range(13) for k in range(p - 13)])[:listed]
-    pairs = pairs[rng.permutation(len(pairs))]
-    names = tuple(f"column {k}" for k in range(p))
-    known, selected = pa.array(names), np.arange(listed) < edges
-    partial = np.where(selected, rng.uniform(0.1, 0.5, listed), rng.normal(0, 0.01, listed))
-    p_value = np.where(selected, 1e-9, rng.uniform(0.3, 1, listed))
-    numbers = {"std_error": np.full(listed, 0.01), "ci_low": partial - 0.02, "ci_high": partial + 0.02}
-    ends = {"source": known.take(pa.array(pairs[:, 0])), "target": known.take(pa.array(pairs[:, 1]))}
-    columns = {**ends, "precision": -partial, "partial_correlation": partial, **numbers}
-    columns |= {"p_value": p_value, "q_value": p_value, "selected": selected}
-    return names, pa.table(columns), {**made_fit(p), "pairs": p * (p - 1) // 2}
-
-
 def test_positions_are_stable_and_inside(monkeypatch):
     monkeypatch.setattr(report_module, "drawing_library", lambda: LIBRARY)
     first, second = (data_of(report(*made_graph(50))) for _ in range(2))
@@ -165,3 +148,38 @@ def test_the_installed_library_comes_with_its_licence():
         pytest.skip("gravis is not installed here")
     assert "Copyright 2010-2021 Mike Bostock" in text
     assert "</script" not in text.lower()
+
+
+def curved_graph():
+    """A made-up graph whose first edges are curved, with hostile names, as `recover` hands it over."""
+    names, edges, fit = made_graph(11, hostile=True)
+    strength = np.abs(edges["partial_correlation"].to_numpy()) + 0.1
+    shapes = np.where(np.arange(edges.num_rows) % 2 == 0, "curved", "linear")
+    edges = edges.append_column("strength", [strength]).append_column("shape", [shapes])
+    x = np.linspace(-2, 2, 21)
+    curve = {"x_name": names[0], "y_name": names[1], "x": x.tolist(), "y": (x**2 - 1).tolist(), "shape": "curved"}
+    bands = {"low": (x**2 - 1.2).tolist(), "high": (x**2 - 0.8).tolist()}
+    return names, edges, {**fit, "dependence": "curved", "ridge": 0.2, "shapes": [{**curve, **bands}]}
+
+
+def test_a_curved_graph_shows_shapes_and_keeps_names_as_text(page_of):
+    page = page_of(*curved_graph())
+    assert "<h2>Shapes</h2>" in page
+    assert page.count('class="curve bent"') == 1
+    assert "linear part" in page
+    assert "<script>alert" not in page
+    assert "<img" not in page
+    assert "Shapes" not in page_of(*made_graph(11))
+
+
+def test_a_curved_graph_hands_strengths_and_shapes_to_the_script(monkeypatch):
+    monkeypatch.setattr(report_module, "drawing_library", lambda: LIBRARY)
+    names, edges, fit = curved_graph()
+    data = data_of(report(names, edges, fit))
+    index = {name: k for k, name in enumerate(names)}
+    told = {(i, j): (s, c) for i, j, s, c in zip(*(data["edges"][key] for key in ("i", "j", "s", "c")), strict=True)}
+    for row in edges.to_pylist():
+        strength, curved = told[index[row["source"]], index[row["target"]]]
+        assert strength == round(row["strength"] * data["unit"])
+        assert curved == (row["shape"] == "curved")
+    assert "s" not in data_of(report(*made_graph(11)))["edges"]

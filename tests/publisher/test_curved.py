@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.curved import block_scores
+from hazeglass.analyst.curved import blocks_of_moments, ridge_strength
 from hazeglass.bundle.features import expand, features_of
-from hazeglass.errors import InputError, PlanError
+from hazeglass.errors import PlanError
 
 
 def test_hermite_features_are_orthonormal_for_standard_normals():
@@ -36,9 +36,9 @@ def parabola(make_plan, tmp_path):
 
 
 def test_a_curved_dependence_is_seen_where_the_linear_part_sees_nothing(parabola):
-    scores = block_scores(parabola.moments()[-1], parabola.n, 0.5)
+    scores = ridge_strength(blocks_of_moments(parabola.moments()[-1], parabola.n))
     assert scores[0, 1] > 5 * max(scores[0, 2], scores[1, 2])
-    assert hg.recover(parabola).strength()[0, 1] < 0.15
+    assert hg.recover(parabola, dependence="linear").strength()[0, 1] < 0.15
 
 
 def test_curved_moments_survive_the_file_and_state_their_noise(parabola):
@@ -56,5 +56,3 @@ def test_curved_needs_adaptive_moments(make_plan):
         make_plan(form="table", dependence="curved")
     with pytest.raises(PlanError, match="curved"):
         make_plan(dependence="curved", protects="entry")
-    with pytest.raises(InputError, match="ridge"):
-        block_scores(None, 10, 0.0)

@@ -42,7 +42,8 @@ def test_the_sums_are_the_same_bits_as_without_a_cluster(make_plan, tmp_path, cl
     table = pa.table({name: rng.uniform(-5, 5, 150_001) for name in "abc"})
     pq.write_table(table, tmp_path / "d.parquet", row_group_size=9_999)
     expected = sums(make_plan(), table, "serial")
-    for data in (table, str(tmp_path / "d.parquet"), f"file://{tmp_path}/*.parquet", dask_frame(table)):
+    frame = dask_frame(table)
+    for data in (table, str(tmp_path / "d.parquet"), f"file://{tmp_path}/*.parquet", frame, frame.persist()):
         for engine in ("serial", "dask"):
             found = sums(make_plan(), data, engine)
             assert all(np.array_equal(a, b) for a, b in zip(expected, found, strict=True))

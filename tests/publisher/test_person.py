@@ -9,7 +9,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import DataError, PlanError
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Rows, _among_first
 
 IDS = ["p1", "p2", "p1", "p1", "p3", "p2", "p1"]
 
@@ -30,6 +30,18 @@ def test_the_first_rows_of_each_person_are_kept_across_blocks(make_plan, people,
         kept = np.concatenate([block[0] for block in rows.blocks()])
         assert (kept * 4).tolist() == [0, 1, 2, 4, 5]
         assert rows.n == 5
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_the_rows_kept_are_those_a_plain_count_keeps(most):
+    rng = np.random.default_rng(most)
+    ids, counts, plain, expected = rng.integers(0, 60, 1000), {}, {}, []
+    for identifier in ids.tolist():
+        plain[identifier] = plain.get(identifier, 0) + 1
+        expected.append(plain[identifier] <= most)
+    found = [_among_first(pa.array(part), counts, most) for part in np.array_split(ids, 7)]
+    assert np.concatenate(found).tolist() == expected
+    assert counts == plain
 
 
 @pytest.mark.parametrize("form", ["table", "moments", "synthetic"])

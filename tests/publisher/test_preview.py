@@ -70,3 +70,29 @@ def test_variance_noise_is_in_the_columns_own_unit(make_plan, tmp_path):
 def test_cell_noise_is_in_the_columns_own_unit(make_plan):
     look = make_plan(form="table", protects="entry", budget={"mu": 2.0}).preview(100)
     assert look.cell_noise["a"] == pytest.approx(4.0, rel=1e-3)
+
+
+def test_curved_moments_are_advised_where_the_budget_shows_curves(make_plan):
+    few, many = (make_plan(columns=NAMES).preview(rows).dependence for rows in (500, 50_000))
+    assert (few.advice, many.advice) == ("linear", "curved")
+    for look in (few, many):
+        assert look.linear_detectable < look.curved_detectable
+        assert look.advice in look.sentences[-1]
+    assert make_plan(form="table", protects="entry").preview(1000).dependence is None
+    assert make_plan(adaptive=False).preview(1000).dependence is None
+
+
+def test_a_dependence_of_the_foretold_strength_is_found_as_often_as_foretold(make_plan, tmp_path):
+    """Power 0.8 is promised; where lines are looked for it is exceeded, because their direction has less noise."""
+    n, names = 5000, "abcdefgh"
+    plan = make_plan(columns=names, dependence="curved", budget={"mu": 0.3})
+    slope = plan.preview(n).dependence.curved_detectable
+    rng = np.random.default_rng(1)
+    found = 0
+    for k in range(10):
+        rows = rng.standard_normal((n, 8))
+        rows[:, 1::2] = slope * rows[:, ::2] + np.sqrt(1 - slope**2) * rows[:, 1::2]
+        data = pa.table({name: rows[:, c] for c, name in enumerate(names)})
+        graph = hg.recover(hg.publish(data, plan, tmp_path / str(k), simulate_seed=k))
+        found += sum(frozenset(pair) in graph.pairs for pair in ("ab", "cd", "ef", "gh"))
+    assert found / 40 >= 0.7

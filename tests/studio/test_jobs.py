@@ -149,7 +149,7 @@ def test_any_number_of_pages_may_watch_and_all_see_the_end(tmp_path, wish, home)
 
 def test_at_most_a_few_pieces_of_work_run_at_once(tmp_path, big):
     async def body(jobs):
-        for _ in range(6):
+        for _ in range(4):
             await jobs.start(WORKER, big, room="publisher", label="x")
         with pytest.raises(InputError, match="running already"):
             await jobs.start(WORKER, big, room="publisher", label="x")

@@ -22,7 +22,8 @@ def widened_error(widening: Widening, n: int, noise_sd: float) -> ErrorModel:
     """
     squares, shrink = widening.squares, widening.shrink
     positive = np.maximum(widening.wide, 0.0)
-    clipped = shrink[:, None] * squares * positive
+    # Sampling errors are those of products about the mean; the mean itself is subtracted.
+    clipped = shrink[:, None] * squares * np.maximum(widening.wide - widening.offset**2, 0.0)
     products = (clipped.T @ clipped) / len(squares)
     sampling_off = products / n
     sampling_diagonal = (products - np.outer(clipped.mean(axis=0), clipped.mean(axis=0))) / n

@@ -13,12 +13,13 @@ _NOT_ATTRIBUTES = ("source", "target", "selected")
 
 
 def graphml(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementTree:
-    """GraphML with names as node labels and every numeric column as an edge attribute."""
+    """GraphML with names as node labels and every column as an edge attribute."""
     root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
     kept = _attributes(edges)
     ElementTree.SubElement(root, "key", {"id": "name", "for": "node", "attr.name": "name", "attr.type": "string"})
     for name in kept:
-        ElementTree.SubElement(root, "key", {"id": name, "for": "edge", "attr.name": name, "attr.type": "double"})
+        kind = "string" if isinstance(edges[0][name], str) else "double"
+        ElementTree.SubElement(root, "key", {"id": name, "for": "edge", "attr.name": name, "attr.type": kind})
     body = ElementTree.SubElement(root, "graph", edgedefault="undirected")
     index = _identifiers(names)
     for name, identifier in index.items():
@@ -27,30 +28,31 @@ def graphml(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementT
     for row in edges:
         edge = ElementTree.SubElement(body, "edge", source=index[row["source"]], target=index[row["target"]])
         for name in kept:
-            ElementTree.SubElement(edge, "data", key=name).text = repr(float(row[name]))
+            ElementTree.SubElement(edge, "data", key=name).text = str(_value(row[name]))
     ElementTree.indent(root)
     return ElementTree.ElementTree(root)
 
 
 def gexf(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementTree:
-    """GEXF 1.3, the absolute partial correlation as the weight."""
+    """GEXF 1.3, the strength of an edge as its weight."""
     root = ElementTree.Element("gexf", xmlns="http://gexf.net/1.3", version="1.3")
     body = ElementTree.SubElement(root, "graph", defaultedgetype="undirected")
     kept = _attributes(edges)
     declared = ElementTree.SubElement(body, "attributes", {"class": "edge"})
     for name in kept:
-        ElementTree.SubElement(declared, "attribute", id=name, title=name, type="double")
+        kind = "string" if isinstance(edges[0][name], str) else "double"
+        ElementTree.SubElement(declared, "attribute", id=name, title=name, type=kind)
     nodes, links = ElementTree.SubElement(body, "nodes"), ElementTree.SubElement(body, "edges")
     index = _identifiers(names)
     for name, identifier in index.items():
         ElementTree.SubElement(nodes, "node", id=identifier, label=_xml_text(name))
     for number, row in enumerate(edges):
-        weight = repr(abs(float(row["partial_correlation"])))
+        weight = repr(abs(float(row.get("strength", row["partial_correlation"]))))
         ends = {"source": index[row["source"]], "target": index[row["target"]]}
         link = ElementTree.SubElement(links, "edge", {"id": f"e{number}", **ends, "weight": weight})
         values = ElementTree.SubElement(link, "attvalues")
         for name in kept:
-            ElementTree.SubElement(values, "attvalue", {"for": name, "value": repr(float(row[name]))})
+            ElementTree.SubElement(values, "attvalue", {"for": name, "value": str(_value(row[name]))})
     ElementTree.indent(root)
     return ElementTree.ElementTree(root)
 
@@ -67,7 +69,7 @@ def cytoscape(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
                         "id": f"e{number}",
                         "source": index[row["source"]],
                         "target": index[row["target"]],
-                        **{name: float(row[name]) for name in _attributes(edges)},
+                        **{name: _value(row[name]) for name in _attributes(edges)},
                     }
                 }
                 for number, row in enumerate(edges)
@@ -78,6 +80,11 @@ def cytoscape(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
 
 def _attributes(edges: Sequence[Edge]) -> list[str]:
     return [name for name in edges[0] if name not in _NOT_ATTRIBUTES] if edges else []
+
+
+def _value(cell: Any) -> str | float:
+    """Words stay words, everything else is a number."""
+    return cell if isinstance(cell, str) else float(cell)
 
 
 def _identifiers(names: Sequence[str]) -> dict[str, str]:

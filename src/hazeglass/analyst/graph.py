@@ -29,17 +29,23 @@ class Graph:
     """What :func:`hazeglass.recover` returns.
 
     names      the nodes
-    precision  the penalised precision matrix, on the scale named in `fit`
+    precision  the penalised precision matrix, on the scale named in `fit`; that of all features for curved dependence
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
                ci_high, p_value, q_value, selected (and stability, when stars chose the penalty); above a thousand
-               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million
+               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million. For curved
+               dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
+               block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
+    evidence   how strongly the release speaks for each pair: what scores rank by (None: their strength)
+    features   names of the rows of `precision` where they are not the nodes (curved dependence)
     """
 
     names: tuple[str, ...]
     precision: FloatArray
     edges: pa.Table
     fit: Mapping[str, Any]
+    evidence: FloatArray | None = None
+    features: tuple[str, ...] = ()
 
     # ------------------------------------------------------------------------------------------------- looking
 
@@ -49,7 +55,7 @@ class Graph:
         import pyarrow.compute as pc
 
         chosen = self.edges.filter(self.edges["selected"])
-        strength = pc.abs(chosen["partial_correlation"])
+        strength = pc.abs(chosen[self._strength_column])
         return chosen.take(pc.sort_indices(strength, sort_keys=[("", "descending")]))
 
     @property
@@ -83,10 +89,15 @@ class Graph:
         return source, target
 
     def strength(self) -> FloatArray:
-        """Absolute partial correlations with a zero diagonal: the score behind an ROC curve."""
-        matrix = np.abs(self.partial_correlations)
-        np.fill_diagonal(matrix, 0.0)
+        """Absolute partial correlations (curved: strengths) with a zero diagonal: the score behind an ROC curve."""
+        matrix = np.zeros((len(self.names), len(self.names)))
+        i, j = self._ends(self.edges)
+        matrix[i, j] = matrix[j, i] = np.abs(self.edges[self._strength_column].to_numpy())
         return matrix
+
+    @property
+    def _strength_column(self) -> str:
+        return "strength" if "strength" in self.edges.column_names else "partial_correlation"
 
     def components(self) -> list[tuple[str, ...]]:
         """Connected components of the selected edges, the largest first."""
@@ -117,10 +128,11 @@ class Graph:
             )
         labels = truth_labels(_pairs(self.edges), truth, self.names)
         selected = self.edges["selected"].to_numpy(zero_copy_only=False)
-        return score_pairs(labels, np.abs(self.edges["partial_correlation"].to_numpy()), selected)
+        sizes = np.abs(self.edges[self._strength_column].to_numpy())
+        return score_pairs(labels, sizes if self.evidence is None else self.evidence, selected)
 
     def auc(self, truth: Iterable[Iterable[str]]) -> float:
-        """Area under the ROC curve of the absolute partial correlations."""
+        """Area under the ROC curve of the pairs, ranked by the evidence for them."""
         return self.scores(truth).auc
 
     def diff(self, other: Graph) -> GraphDiff:
@@ -128,7 +140,7 @@ class Graph:
         if set(self.names) != set(other.names):
             raise InputError("graphs can be compared only over the same nodes, and these differ.")
         before, after = self._signs(), other._signs()
-        changed = [pair for pair in before.keys() & after.keys() if before[pair] != after[pair]]
+        changed = [pair for pair in before.keys() & after.keys() if before[pair] * after[pair] < 0]
         return GraphDiff(
             _ordered(after.keys() - before.keys()), _ordered(before.keys() - after.keys()), _ordered(changed)
         )
@@ -141,16 +153,19 @@ class Graph:
 
     __hash__ = None  # type: ignore[assignment]
 
-    def _signs(self) -> dict[frozenset[str], bool]:
+    def _signs(self) -> dict[frozenset[str], float]:
         chosen = self.selected
-        signs = (chosen["partial_correlation"].to_numpy() > 0).tolist()
-        return dict(zip(_pairs(chosen), signs, strict=True))
+        signs = np.sign(chosen["partial_correlation"].to_numpy())
+        if "shape" in chosen.column_names:  # a curved dependence rises and falls: it has no sign to change
+            signs[np.array(chosen["shape"].to_pylist()) == "curved"] = 0
+        return dict(zip(_pairs(chosen), signs.tolist(), strict=True))
 
     # ------------------------------------------------------------------------------------------------ ways out
 
     def _edge_matrix(self) -> FloatArray:
-        """Partial correlations of the selected edges, zero elsewhere: what pictures show."""
-        return np.where(self.adjacency, self.partial_correlations, 0.0)
+        """Signed strengths of the selected edges, zero elsewhere: what pictures show."""
+        sign = np.where(self.partial_correlations < 0, -1.0, 1.0)
+        return np.where(self.adjacency, sign * self.strength(), 0.0)
 
     def plot(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw the selected edges with matplotlib; `save` names an .svg, .pdf or .png. Returns the Axes."""
@@ -218,7 +233,7 @@ class Graph:
 
         with new_folder(out) as folder:
             _write_csv(self.edges, folder / "edges.csv")
-            _write_precision(self.names, self.precision, folder / "precision.parquet")
+            _write_precision(self.features or self.names, self.precision, folder / "precision.parquet")
             self.write(folder / "graph.graphml")
             text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
             (folder / "fit.json").write_text(text + "\n", encoding="utf-8")

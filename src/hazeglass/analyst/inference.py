@@ -6,6 +6,7 @@ penalty removed. Its variance is that of sampling plus that of the privacy noise
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,10 +14,17 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from hazeglass.analyst.moments import NoisyCovariance
+from hazeglass.analyst.nearest_psd import psd_distance
+from hazeglass.analyst.penalties import Setting, entry_weights
+from hazeglass.analyst.solvers import Solution
 
-__all__ = ["PairInference", "benjamini_hochberg", "infer"]
+__all__ = ["PairInference", "benjamini_hochberg", "evidence", "infer", "pilot"]
 
 FloatArray = npt.NDArray[np.float64]
+
+_HEAVIEST, _LIGHTEST = 3.0, 0.1  # penalties of the pilot, in standard deviations of an entry
+_STEADIER = 2.0
+_CROWDED = 0.2  # relative error of the precision, squared, from which the heaviest is right
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +37,42 @@ class PairInference:
     ci_high: FloatArray
     p_value: FloatArray
     q_value: FloatArray
+
+
+def pilot(noisy: NoisyCovariance, solver: str = "auto") -> Solution:
+    """The precision that error bars are built on.
+
+    De-biasing leaves an error of second order: in the noise where the penalty is light, in the penalty where it is
+    heavy. The relative error of the precision says which of the two to fear. The diagonal pays nothing, because
+    variances that are shrunk bias every edge.
+    """
+    heavy = _pilot_at(noisy, _HEAVIEST, solver)
+    upper = np.triu_indices(len(noisy.names), 1)
+    error = noisy.error.partial_correlation_sd(heavy.precision)[upper]
+    penalty = _HEAVIEST * math.sqrt(len(noisy.names) * float(np.mean(error**2)) / _CROWDED)
+    return heavy if penalty >= _HEAVIEST else _pilot_at(noisy, max(_LIGHTEST, penalty), solver)
+
+
+def _pilot_at(noisy: NoisyCovariance, deviations: float, solver: str) -> Solution:
+    """Every entry pays so many of its standard deviations, or more where an indefinite covariance needs it."""
+    setting = Setting(entry_weights(noisy, "noise"), penalize_diagonal=False, solver=solver)
+    movable = setting.weights * ~np.eye(len(noisy.names), dtype=bool)
+    deviation = noisy.error.entry_sd()[movable > 0] / movable[movable > 0]
+    alpha = deviations * float(deviation.mean())
+    while psd_distance(noisy.covariance, movable, threshold=alpha).upper >= alpha:
+        alpha *= 1.5
+    return setting.fit(noisy.covariance, alpha)
+
+
+def evidence(noisy: NoisyCovariance, base: Solution, solver: str = "auto") -> FloatArray:
+    """A score by which to rank the pairs i < j: z-scores of the de-biased estimate, at twice the pilot's penalty.
+
+    Error bars need little bias, a ranking little variance. The noisier the release, the closer this comes to the
+    z-scores of plain correlations, which rank best when little can be told (docs/evidence/recovery.md).
+    """
+    setting = Setting(entry_weights(noisy, "noise"), penalize_diagonal=False, solver=solver)
+    steady = infer(noisy, setting.fit(noisy.covariance, _STEADIER * base.alpha, base).precision)
+    return np.abs(steady.partial_correlation) / steady.std_error
 
 
 def infer(noisy: NoisyCovariance, precision: FloatArray, *, level: float = 0.95) -> PairInference:

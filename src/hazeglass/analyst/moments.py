@@ -87,14 +87,15 @@ def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> N
     linear = moments.linear_part()
     covariance = linear.covariance(n)
     noise_sd = float(linear.second_noise_sd[0, -1]) if len(names) > 1 else 0.0
-    plain = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd)
+    mean_sd = float(linear.mean_noise_sd[0])
+    plain = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd).plus_noisy_mean(linear.mean, mean_sd)
     if not stage.clipped:
         return NoisyCovariance(names, n, covariance, plain)
     clipped = f"Rows were clipped to length {stage.radius:.3g}"
     if stage.features != "linear":
         note = f"{clipped} together with their squares and cubes; the covariance is that of the clipped rows."
         return NoisyCovariance(names, n, covariance, plain, (note,))
-    widening = widen(covariance, stage.radius)
+    widening = widen(linear.second, stage.radius, linear.mean)
     if widening is None:
         note = f"{clipped}, too tightly to widen their second moments again; the covariance is that of clipped rows."
         return NoisyCovariance(names, n, covariance, plain, (note,))
@@ -102,4 +103,6 @@ def _from_moments(moments: ReleasedMoments, stage: Stage, release: Release) -> N
         f"{clipped}, which about {100 * widening.share_clipped:.2g} % of them exceed; their second moments were "
         "widened again under a Gaussian model."
     )
-    return NoisyCovariance(names, n, widening.covariance, widened_error(widening, n, noise_sd), (note,))
+    wide = widening.row_covariance(n, linear.mean_noise_sd)
+    error = widened_error(widening, n, noise_sd).plus_noisy_mean(widening.mean, mean_sd / widening.mean_kept)
+    return NoisyCovariance(names, n, wide, error, (note,))

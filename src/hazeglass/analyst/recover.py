@@ -1,33 +1,28 @@
-"""A release in, a graph out."""
+"""A release (or clean rows) in, a graph out."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hazeglass._version import __version__
 from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
+from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.graph import Graph
-from hazeglass.analyst.inference import PairInference, infer
-from hazeglass.analyst.moments import NoisyCovariance, covariance_of, noise_of, rows_of
+from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
+from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import (
     Choice,
-    FoldSource,
-    RowSource,
-    StreamedRows,
     cross_validate,
     ebic,
     effective_rows,
-    inference_penalty,
     stars,
 )
-from hazeglass.bundle.reader import Release, load
+from hazeglass.analyst.sources import Source, source_of
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.errors import InputError, RepairWarning
 
@@ -40,35 +35,42 @@ if TYPE_CHECKING:
 __all__ = ["recover"]
 
 SELECTIONS = ("ebic", "stars", "cv", "mse")
+MARGINALS = ("as-is", "normal-scores")
 _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
-_MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 
 
 def recover(
-    release: Release | str | Path,
+    release: Any,
     *,
     alpha: float | None = None,
     select: str = "ebic",
     fdr: float = 0.1,
     solver: str = "auto",
     weights: str = "noise",
+    dependence: str | None = None,
+    marginals: str = "as-is",
     n_jobs: int | None = None,
     engine: str | Engine = "threads",
     progress: Callable[[str], None] | None = None,
 ) -> Graph:
-    """Recover the graph of conditional dependence from a release.
+    """Recover the graph of conditional dependence from a release, or from clean rows.
 
     Everything is computed from the release, so none of it costs privacy.
 
     Parameters
     ----------
-    release : a Release, or the folder of one (it is verified first)
+    release : a Release, or the folder of one (it is verified first); or rows without noise: a data frame, an array,
+        the path of a CSV or Parquet file
     alpha : the penalty, on the correlation scale; chosen by `select` when None
-    select : how to choose the penalty: 'ebic', 'stars' (stability), and for table releases also 'cv' (held-out
+    select : how to choose the penalty: 'ebic', 'stars' (stability), and where there are rows also 'cv' (held-out
         likelihood) and 'mse' (the paper's squared error)
     fdr : pairs with a q-value of at most this are selected
     solver : which graphical lasso solver to use
     weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
+    dependence : 'linear', or 'curved' for dependence of any smooth shape; None for what the release was made for.
+        Curved graphs have two more columns: strength, and shape ('linear' or 'curved')
+    marginals : 'as-is', or 'normal-scores' to map each column to a standard normal through its ranks first (a Gaussian
+        copula; for counts and other columns far from normal). Needs rows, with little noise or none
     n_jobs : how many jobs at a time for stars, cv and mse; as many as the engine has workers when None
     engine : who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786';
         the graph is the same whichever it is
@@ -78,19 +80,27 @@ def recover(
     -------
     Graph
     """
-    if not isinstance(release, Release):
-        release = load(release)
-    _check(alpha, select, fdr, release)
-    with open_engine(engine) as workers, single_threaded_if_small(len(release.columns)):
-        return _recover(release, alpha, select, fdr, solver, weights, n_jobs, workers, progress or _nobody)
+    source = source_of(release)
+    _check(alpha, select, fdr, source)
+    if marginals not in MARGINALS:
+        raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
+    if marginals == "normal-scores":
+        source = source.as_normal_scores()
+    tell = progress or _nobody
+    with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
+        if _wants_curves(source, dependence, select):
+            tell("recovering curved dependence")
+            record = {**source.record, "marginals": marginals}
+            return recover_curved(source.blocks(), record, alpha=alpha, fdr=fdr, weights=weights)
+        return _recover_linear(source, alpha, select, fdr, solver, weights, n_jobs, workers, tell)
 
 
 def _nobody(step: str) -> None:
     """Whom progress is told when nobody asked."""
 
 
-def _recover(
-    release: Release,
+def _recover_linear(
+    source: Source,
     alpha: float | None,
     select: str,
     fdr: float,
@@ -101,47 +111,38 @@ def _recover(
     progress: Callable[[str], None],
 ) -> Graph:
     progress("correcting the covariance")
-    corrected = correct(covariance_of(release, engine))
+    corrected = correct(source.covariance(engine))
     noisy = corrected.noisy
     setting = Setting(entry_weights(noisy, weights), solver=solver)
     progress("choosing the penalty" if alpha is None else "fitting the graph")
     if alpha is None:
-        choice, moved = _choose(release, corrected, setting, select, n_jobs, engine), 0.0
+        choice, moved = _choose(source, corrected, setting, select, n_jobs, engine), 0.0
     else:
         choice, moved = _given(noisy, setting, float(alpha))
     progress("working out intervals for every pair")
-    gentle = inference_penalty(noisy, setting, choice.alpha)
-    base = choice.solution if gentle == choice.alpha else setting.fit(noisy.covariance, gentle, choice.solution)
+    base = pilot(noisy, solver)
     pairs = infer(noisy, base.precision)
     edges = _edge_table(noisy.names, choice, pairs, fdr)
-    record = _fit_record(release, corrected, choice, gentle, moved, weights, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, record)
+    record = _fit_record(source, corrected, choice, base.alpha, moved, weights, fdr)
+    return Graph(noisy.names, choice.solution.precision, edges, record, evidence=evidence(noisy, base, solver))
 
 
 def _choose(
-    release: Release, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None, engine: Engine
+    source: Source, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None, engine: Engine
 ) -> Choice:
     if select == "ebic":
         return ebic(corrected.noisy, setting)
-    source = _row_source(release, corrected, engine) if release.form == "table" else None
+    rows = source.row_source(corrected.standard_deviations, engine)
     if select == "stars":
         with engine.joblib():
-            return stars(corrected.noisy, setting, source, n_jobs=n_jobs)
-    if source is None:
+            return stars(corrected.noisy, setting, rows, n_jobs=n_jobs)
+    if rows is None:
         raise InputError(
-            f"select = {select!r} needs rows to hold out, and a {release.form} release has none of its own. "
+            f"select = {select!r} needs rows to hold out, and a {source.form} release has none of its own. "
             "Use 'ebic' or 'stars'."
         )
     with engine.joblib():
-        return cross_validate(corrected.noisy, setting, source, select, n_jobs=n_jobs)
-
-
-def _row_source(release: Release, corrected: Corrected, engine: Engine) -> RowSource:
-    """The released rows, in memory where they fit."""
-    noise, deviations = noise_of(release), corrected.standard_deviations
-    if release.n * len(release.columns) > _MOST_CELLS:
-        return StreamedRows(release, noise, deviations, engine)
-    return FoldSource(rows_of(release), noise, deviations)
+        return cross_validate(corrected.noisy, setting, rows, select, n_jobs=n_jobs)
 
 
 def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choice, float]:
@@ -161,15 +162,25 @@ def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choi
     return Choice("given", alpha, setting.fit(repair.at(alpha), alpha)), moved
 
 
-def _check(alpha: float | None, select: str, fdr: float, release: Release) -> None:
+def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None:
     if alpha is not None and not (np.isfinite(alpha) and alpha >= 0):
         raise InputError(f"alpha must be a finite number, at least 0, got {alpha!r}.")
     if select not in SELECTIONS:
         raise InputError(f"select must be one of {', '.join(SELECTIONS)}, got {select!r}.")
     if not 0 < fdr < 1:
         raise InputError(f"fdr must lie strictly between 0 and 1, got {fdr!r}; 0.1 is a common choice.")
-    if len(release.columns) < 2:
+    if len(source.names) < 2:
         raise InputError("a graph needs at least 2 columns, and this release has 1.")
+
+
+def _wants_curves(source: Source, dependence: str | None, select: str) -> bool:
+    """What is asked for, or else what the release was made for."""
+    if dependence not in (None, "linear", "curved"):
+        raise InputError(f"dependence must be 'linear' or 'curved', got {dependence!r}.")
+    curved = source.made_for_curves if dependence is None else dependence == "curved"
+    if curved and select != "ebic":
+        raise InputError(f"curved dependence chooses its penalty by 'ebic', got select = {select!r}.")
+    return curved
 
 
 def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
@@ -210,25 +221,17 @@ def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[n
 
 
 def _fit_record(
-    release: Release, corrected: Corrected, choice: Choice, gentle: float, moved: float, weights: str, fdr: float
+    source: Source, corrected: Corrected, choice: Choice, pilot_alpha: float, moved: float, weights: str, fdr: float
 ) -> dict[str, Any]:
     """Everything a reader needs to judge the estimate, as it goes into fit.json."""
-    manifest, solution = release.manifest, choice.solution
+    solution = choice.solution
     return {
-        "hazeglass": __version__,
-        "title": manifest.title,
-        "form": manifest.form,
-        "n": manifest.n,
-        "unit": manifest.unit.name,
-        "unit_readings": manifest.unit.readings,
-        "unit_max_rows": manifest.unit.max_rows,
-        "mu": manifest.mu,
-        "epsilon": manifest.epsilon,
-        "delta": manifest.delta,
-        "simulation": manifest.simulation,
-        "pairs": len(manifest.names) * (len(manifest.names) - 1) // 2,
+        **source.record,
+        "dependence": "linear",
+        "marginals": "as-is" if source.scores is None else "normal-scores",
+        "pairs": len(source.names) * (len(source.names) - 1) // 2,
         "scale": "correlation",
-        "standard_deviations": dict(zip(manifest.names, corrected.standard_deviations.tolist(), strict=True)),
+        "standard_deviations": dict(zip(source.names, corrected.standard_deviations.tolist(), strict=True)),
         "effective_rows": effective_rows(corrected.noisy),
         "alpha": choice.alpha,
         "alpha_chosen_by": choice.method,
@@ -236,7 +239,7 @@ def _fit_record(
             {"alpha": alpha, "score": score if np.isfinite(score) else None, "edges": count}
             for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
         ],
-        "alpha_for_inference": gentle,
+        "alpha_for_inference": pilot_alpha,
         "weights": weights,
         "repaired_by": moved,
         "fdr": fdr,

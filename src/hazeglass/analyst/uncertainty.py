@@ -46,6 +46,16 @@ class ErrorModel:
         """Add noise of standard deviation `sd` (sqrt(2) times that on the diagonal); needs an orthogonal basis."""
         return ErrorModel(self.basis, self.off + sd**2, self.diagonal + 2 * sd**2 * np.eye(len(self.off)))
 
+    def plus_noisy_mean(self, mean: FloatArray, sd: float) -> ErrorModel:
+        """Add the error of subtracting mean mean^T when each entry of the mean has noise of standard deviation `sd`.
+
+        In the (orthogonal) basis that error is d_a e_b + d_b e_a + e_a e_b. The squares of the noisy mean exceed those
+        of the true one by sd^2, which is what is taken off again.
+        """
+        squares = (self.basis.T @ mean) ** 2
+        added = np.maximum(sd**2 * (squares[:, None] + squares[None, :]) - sd**4, 0.0)
+        return ErrorModel(self.basis, self.off + added, self.diagonal + 2 * np.diag(np.diag(added)))
+
     def rescaled(self, factors: FloatArray) -> ErrorModel:
         """The error of the matrix whose rows and columns were multiplied by `factors`."""
         return ErrorModel(factors[:, None] * self.basis, self.off, self.diagonal)

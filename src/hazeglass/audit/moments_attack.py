@@ -118,7 +118,8 @@ class AdaptiveAttack:
         n, (first, second) = self.first.n, self.first.sums[side]
         many = np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape))
         scout = add_noise(*many, self.first.stage, n, bits)
-        both = [self._sums(box, scout.mean, np.sqrt(scout.variance)) for box in self.boxes]
+        centre, scale = scout.standardisation()
+        both = [self._sums(box, centre, scale) for box in self.boxes]
         return (scout, add_noise(*both[side], self.second, n, bits)), both
 
     def _sums(self, box: Floats, centre: Floats, scale: Floats) -> Sums:

@@ -7,7 +7,9 @@ the covariance has mean diag(S). The posterior is then known in closed form:
     mean (nu + n) V,   mode (nu + n - p - 1) V,   variance of entry (i, j) = (nu + n) (V_ij^2 + V_ii V_jj)
 
 nu is the one that makes the rows most likely (empirical Bayes). The decision rule sets an entry of the mode to zero
-where zero is within `alpha` posterior standard deviations of the mean.
+where zero is within `alpha` posterior standard deviations of the mean. (The article's abstract says that entries "zero
+or near zero can be detected and shrunk to zero" with the help of the posterior; this form of the rule, the diagonal
+target and the search for nu are ours.)
 """
 
 from __future__ import annotations

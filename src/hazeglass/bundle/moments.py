@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.features import Feature, features_of
+from hazeglass.bundle.features import DEGREES, Feature, features_of
 from hazeglass.errors import BundleError
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ __all__ = [
 ]
 
 FloatArray = npt.NDArray[np.float64]
+IndexArray = npt.NDArray[np.int64]
+_ENTRIES_AT_ONCE = 1 << 20
 MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd"]
 
 
@@ -69,46 +71,61 @@ def moments_schema() -> pa.Schema:
     return pa.schema(list(zip(MOMENT_COLUMNS, types, strict=True)))
 
 
-def moments_to_arrow(stages: Sequence[ReleasedMoments]) -> pa.RecordBatch:
-    """All stages, one after the other."""
+def moments_to_arrow(stages: Sequence[ReleasedMoments]) -> Iterator[pa.RecordBatch]:
+    """All stages, one after the other: each one's means, then the rows of its matrix from the diagonal on."""
     import pyarrow as pa
 
     schema = moments_schema()
-    records = [record for k, stage in enumerate(stages) for record in _records(k + 1, stage)]
-    columns = zip(*records, strict=True)
-    arrays = [pa.array(column, type=field.type) for column, field in zip(columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    for number, stage in enumerate(stages, start=1):
+        columns = pa.array([feature.column for feature in stage.features])
+        powers = pa.array([feature.power for feature in stage.features], type=pa.int8())
+        for left, right, value, noise in _entries(stage):
+            at_left, at_right = pa.array(left), pa.array(right, mask=right < 0)
+            kind = pa.array(np.full(left.size, number, dtype=np.int8))
+            names = columns.take(at_left), powers.take(at_left), columns.take(at_right), powers.take(at_right)
+            yield pa.RecordBatch.from_arrays([kind, *names, pa.array(value), pa.array(noise)], schema=schema)
 
 
-def _records(number: int, stage: ReleasedMoments) -> Iterator[tuple[Any, ...]]:
-    for i, left in enumerate(stage.features):
-        yield number, left.column, left.power, None, None, stage.mean[i], stage.mean_noise_sd[i]
-    for i, left in enumerate(stage.features):
-        for j in range(i, len(stage.features)):
-            right = stage.features[j]
-            value, noise = stage.second[i, j], stage.second_noise_sd[i, j]
-            yield number, left.column, left.power, right.column, right.power, value, noise
+def _entries(stage: ReleasedMoments) -> Iterator[tuple[IndexArray, IndexArray, FloatArray, FloatArray]]:
+    """Numbers of the features, value and noise of every entry, some at a time; a mean has -1 for its right feature."""
+    p = len(stage.features)
+    yield np.arange(p), np.full(p, -1), stage.mean, stage.mean_noise_sd
+    step = max(1, _ENTRIES_AT_ONCE // p)
+    for start in range(0, p, step):
+        i, j = np.triu_indices(min(step, p - start), 0, p - start)
+        i, j = i + start, j + start
+        yield i, j, stage.second[i, j], stage.second_noise_sd[i, j]
 
 
 def moments_from_arrow(table: pa.Table, stage: int, names: tuple[str, ...], kind: str) -> ReleasedMoments:
     """One stage back from the file, refused when an entry is missing, unknown or not a number."""
+    import pyarrow.compute as pc
+
     features = features_of(names, kind)
-    index = {(feature.column, feature.power): k for k, feature in enumerate(features)}
     p = len(features)
+    table = table.filter(pc.equal(table["stage"], stage))
+    left, right = (_feature_numbers(table, side, names, DEGREES[kind]) for side in ("left", "right"))
+    value, noise = (table[name].to_numpy().astype(np.float64) for name in ("value", "noise_sd"))
+    is_mean = table["right"].is_null().to_numpy()
+    if (left < 0).any() or (right[~is_mean] < 0).any():
+        raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
     mean, mean_sd = np.full(p, np.nan), np.full(p, np.nan)
     second, second_sd = np.full((p, p), np.nan), np.full((p, p), np.nan)
-    for row in table.to_pylist():
-        if row["stage"] != stage:
-            continue
-        left = index.get((row["left"], row["left_power"]))
-        right = None if row["right"] is None else index.get((row["right"], row["right_power"]))
-        if left is None or (right is None and row["right"] is not None):
-            raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
-        if right is None:
-            mean[left], mean_sd[left] = row["value"], row["noise_sd"]
-        else:
-            second[left, right] = second[right, left] = row["value"]
-            second_sd[left, right] = second_sd[right, left] = row["noise_sd"]
+    mean[left[is_mean]], mean_sd[left[is_mean]] = value[is_mean], noise[is_mean]
+    i, j = left[~is_mean], right[~is_mean]
+    second[i, j] = second[j, i] = value[~is_mean]
+    second_sd[i, j] = second_sd[j, i] = noise[~is_mean]
     if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd)):
         raise BundleError("moments.parquet lacks an entry or holds a value that is not a number. Ask for a new copy.")
     return ReleasedMoments(features, mean, second, mean_sd, second_sd)
+
+
+def _feature_numbers(table: pa.Table, side: str, names: tuple[str, ...], degrees: int) -> IndexArray:
+    """The number of the feature on one side of every entry, -1 where there is no such feature."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    column = pc.fill_null(pc.index_in(table[side], pa.array(names, type=pa.string())), -1).to_numpy()
+    power = pc.fill_null(table[f"{side}_power"], 0).to_numpy()
+    known = (column >= 0) & (power >= 1) & (power <= degrees)
+    return np.where(known, column.astype(np.int64) * degrees + power - 1, -1)

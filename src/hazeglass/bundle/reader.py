@@ -107,8 +107,9 @@ class Release:
     def _part(self, name: str) -> pa.Table:
         import pyarrow as pa
 
+        file = self._opened(name)
         try:
-            return self._opened(name).read()
+            return file.read()
         except (pa.ArrowException, OSError, ValueError):
             raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 

@@ -43,7 +43,7 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing 
 
 
 class EngineName(StrEnum):
-    """Engines `publish` can use."""
+    """Engines `publish` and `recover` can use."""
 
     serial = "serial"
     threads = "threads"
@@ -67,6 +67,20 @@ class SelectName(StrEnum):
     stars = "stars"
     cv = "cv"
     mse = "mse"
+
+
+class DependenceName(StrEnum):
+    """Kinds of dependence `recover` can look for."""
+
+    linear = "linear"
+    curved = "curved"
+
+
+class MarginalsName(StrEnum):
+    """What `recover` can do to columns first."""
+
+    as_is = "as-is"
+    normal_scores = "normal-scores"
 
 
 class SolverName(StrEnum):
@@ -212,6 +226,16 @@ def recover(
     select: Annotated[SelectName, typer.Option(help="How to choose the penalty.")] = SelectName.ebic,
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SolverName.auto,
+    dependence: Annotated[
+        DependenceName | None,
+        typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
+    ] = None,
+    marginals: Annotated[
+        MarginalsName,
+        typer.Option(help="Map columns to normal scores through their ranks first (tables with little noise)."),
+    ] = MarginalsName.as_is,
+    engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = EngineName.threads,
+    scheduler: SchedulerOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -219,7 +243,16 @@ def recover(
     from hazeglass.cli.printing import Printer
     from hazeglass.cli.releases import recover_graph
 
-    recover_graph(release, out, alpha, select.value, fdr, solver.value, Printer(json, quiet))
+    options = {
+        "alpha": alpha,
+        "select": select.value,
+        "fdr": fdr,
+        "solver": solver.value,
+        "dependence": None if dependence is None else dependence.value,
+        "marginals": marginals.value,
+        "engine": _engine(engine, scheduler),
+    }
+    recover_graph(release, out, options, Printer(json, quiet))
 
 
 @app.command()

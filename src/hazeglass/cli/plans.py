@@ -85,3 +85,5 @@ def show_preview(look: Preview, console: Console) -> None:
         console.print(
             f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.", highlight=False
         )
+    for sentence in look.dependence.sentences if look.dependence else ():
+        console.print(sentence, highlight=False)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -76,16 +77,14 @@ def verify_release(path: str, simulation: bool, printer: Printer) -> None:
         )
 
 
-def recover_graph(
-    path: str, out: Path, alpha: float | None, select: str, fdr: float, solver: str, printer: Printer
-) -> None:
-    """Recover, save, and show the strongest edges."""
+def recover_graph(path: str, out: Path, options: Mapping[str, Any], printer: Printer) -> None:
+    """Recover with the options of :func:`hazeglass.recover`, save, and show the strongest edges."""
     from hazeglass.analyst.recover import recover
     from hazeglass.bundle.writer import check_new
 
     check_new(out)
     with printer.watch("recovering the graph"):
-        graph = recover(load(path), alpha=alpha, select=select, fdr=fdr, solver=solver)
+        graph = recover(load(path), **options)
         graph.save(out)
     edges = graph.selected.to_pylist()
     show_edges(edges, printer.console)
@@ -102,12 +101,15 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
         return
     more = f", the strongest {most}" if len(edges) > most else ""
     table = Table(title=f"{len(edges)} edges{more}", title_justify="left")
-    for heading in ("source", "target", "partial correlation", "95 % interval", "q"):
+    curved = "shape" in edges[0]
+    headings = ("strength", "shape", "linear part") if curved else ("partial correlation",)
+    for heading in ("source", "target", *headings, "95 % interval", "q"):
         table.add_column(heading, justify="left" if heading in ("source", "target") else "right", overflow="fold")
     for edge in edges[:most]:
         interval = f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
         values = (f"{edge['partial_correlation']:+.3f}", interval, f"{edge['q_value']:.1e}")
-        table.add_row(plain(edge["source"]), plain(edge["target"]), *values)
+        whole = (f"{edge['strength']:.3f}", plain(edge["shape"])) if curved else ()
+        table.add_row(plain(edge["source"]), plain(edge["target"]), *whole, *values)
     console.print(table)
 
 

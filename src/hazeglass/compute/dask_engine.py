@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
+from hazeglass.compute.pieces import Partition
 from hazeglass.errors import HazeglassError, InputError, MissingExtraError
 
 __all__ = ["Dask"]
@@ -137,6 +138,10 @@ class _Guarded(Generic[B, R]):
         except Exception as error:  # somebody else's may
             return _Failure(RuntimeError(f"a worker failed on block {block!r}: {type(error).__name__}"))
 
+    def with_rows(self, block: Any, frame: Any) -> R | _Failure:
+        """The same for a partition whose rows have been computed."""
+        return self(block.loaded(frame))
+
 
 class _Task(Generic[B, R]):
     """One block's work, submitted again when the block itself was lost with its worker."""
@@ -146,10 +151,12 @@ class _Task(Generic[B, R]):
         self._submit()
 
     def _submit(self) -> None:
-        handed: Any = self.block
-        if not getattr(self.block, "public", True):
-            handed = self.client.scatter([self.block], direct=True, hash=False)[0]
-        self.future = self.client.submit(self.function, handed, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
+        work: tuple[Any, ...] = self.function, self.block
+        if isinstance(self.block, Partition):  # rows that the cluster itself computes, or holds already
+            work = self.function.with_rows, self.block.without_rows(), self.client.compute(self.block.wanted)
+        elif not getattr(self.block, "public", True):
+            work = self.function, self.client.scatter([self.block], direct=True, hash=False)[0]
+        self.future = self.client.submit(*work, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
 
     def result(self) -> R:
         """Wait for it; a cluster that keeps losing workers is an error."""

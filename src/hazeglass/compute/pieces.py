@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from hazeglass.compute.places import Place
@@ -118,7 +118,7 @@ class CsvFile:
 
 @dataclass(frozen=True, repr=False)
 class Partition:
-    """One partition of a dask dataframe, computed by whoever reads it."""
+    """One partition of a dask dataframe; dask decides who computes it."""
 
     number: int
     frame: Any
@@ -127,11 +127,23 @@ class Partition:
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Its rows."""
+        return self.loaded(self.wanted.compute()).batches()
+
+    @property
+    def wanted(self) -> Any:
+        """The columns to read, not computed yet."""
+        return self.frame[self.columns.all]
+
+    def without_rows(self) -> Partition:
+        """The same without what leads to its rows."""
+        return replace(self, frame=None)
+
+    def loaded(self, frame: Any) -> Loaded:
+        """The same once its rows are computed."""
         import pyarrow as pa
 
-        frame = self.frame[self.columns.all].compute(scheduler="synchronous")
         table = pa.Table.from_pandas(frame, preserve_index=False)
-        return self.columns.cut(table.to_batches(max_chunksize=self.columns.block_rows))
+        return Loaded(self.number, tuple(table.to_batches(max_chunksize=self.columns.block_rows)), self.columns)
 
     def __repr__(self) -> str:
         return f"<piece {self.number}: a partition of a dask dataframe>"

@@ -13,6 +13,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +74,7 @@ def _is_there(data: Entry, name: str, folder: Path) -> bool:
 def _converted(data: Entry, parts: list[bytes]) -> dict[str, bytes]:
     try:
         return CONVERTERS[data.name](parts)
-    except (ValueError, IndexError, csv.Error, zipfile.BadZipFile, NotImplementedError, EOFError) as error:
+    except (ValueError, IndexError, RuntimeError, EOFError, csv.Error, zipfile.BadZipFile, zlib.error) as error:
         reason = str(error) if isinstance(error, DataError) else f"{type(error).__name__}."
         raise DataError(
             f"what the source of the {data.name} data serves now does not look like it: {reason} {_PARTING}"

@@ -27,13 +27,14 @@ def load_movielens(data_dir: str | Path | None = None, *, movies: int = 55) -> D
     known = entry("movielens")
     ratings = read_table(known, "ratings.csv", data_dir)
     films = read_table(known, "movies.csv", data_dir)
-    movie, user = ratings.column("movie_id").to_numpy(), ratings.column("user_id").to_numpy()
+    movie, user, rating = (ratings.column(name).to_numpy() for name in ("movie_id", "user_id", "rating"))
     ids, counts = np.unique(movie, return_counts=True)
     chosen = ids[np.argsort(-counts, kind="stable")[:movies]]
+    place = np.full(ids[-1] + 1, -1)
+    place[chosen] = np.arange(movies)
+    kept = place[movie] >= 0
     data = np.zeros((_USERS, movies))
-    for k, one in enumerate(chosen):
-        rated = movie == one
-        data[user[rated] - 1, k] = ratings.column("rating").to_numpy()[rated]
+    data[user[kept] - 1, place[movie[kept]]] = rating[kept]
     rows = zip(films.column("movie_id").to_pylist(), strings(films, "title"), strings(films, "genres"), strict=True)
     about = {number: (title, tuple(genres.split("|"))) for number, title, genres in rows}
     titles = tuple(about[int(one)][0] for one in chosen)

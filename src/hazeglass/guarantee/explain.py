@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
@@ -42,6 +43,7 @@ class Explanation:
     not_promised: tuple[str, ...]
 
 
+@lru_cache(maxsize=16)
 def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
     """Say what `guarantee` means for the protected `unit`, with epsilon quoted at `delta`."""
     epsilon = guarantee.epsilon(delta)

@@ -17,9 +17,10 @@ from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.present.asset import drawing_library
 from hazeglass.present.communities import communities
 from hazeglass.present.curves import Axis, Line, chart
-from hazeglass.present.excerpt import drawn_nodes
+from hazeglass.present.excerpt import LARGE, drawn_nodes
 from hazeglass.present.pages import raw_template, render
 from hazeglass.present.report_data import Pairs, page_data
+from hazeglass.present.shapes import shape_pictures
 from hazeglass.present.static_pictures import adjacency_picture, graph_picture
 from hazeglass.present.words import fit_sentences
 
@@ -35,10 +36,11 @@ _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
 
 def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str:
     """The page for a graph: `edges` has one row per pair of names, with the columns of edges.csv."""
-    unit = Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"])
     common = {
         "fit": fit,
-        "words": explain(GaussianDP(fit["mu"]), unit, fit["delta"]),
+        "promise": _promise(fit),
+        "curved": "strength" in edges.column_names,
+        "shapes": shape_pictures(fit.get("shapes", ())),
         "sentences": fit_sentences(fit),
         "paths": _paths(fit),
         "nodes": len(names),
@@ -62,6 +64,14 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
     )
 
 
+def _promise(fit: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the release promises; clean rows promise nothing."""
+    if fit["mu"] is None:
+        return ("Nothing: these are clean rows, not a release. Whoever sees this page may learn about single rows.",)
+    unit = Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"])
+    return tuple(explain(GaussianDP(fit["mu"]), unit, fit["delta"]).promise)
+
+
 def embedded_json(value: Any) -> Markup:
     """JSON that may stand inside a script element: nothing in it can end the element or start another."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
@@ -77,24 +87,28 @@ def _digest(text: str) -> str:
 def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) -> str:
     """The page without scripts, and without being interactive."""
     pairs = Pairs.of(names, edges)
-    strength = np.abs(pairs.numbers["partial_correlation"])
     chosen = np.flatnonzero(pairs.selected)
-    chosen = chosen[np.argsort(-strength[chosen], kind="stable")]
+    chosen = chosen[np.argsort(-pairs.strength[chosen], kind="stable")]
     others = np.flatnonzero(~pairs.selected)
     others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
     most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))
     shown = edges.take(np.concatenate([chosen, others])[:most]).to_pylist()
-    selected = [edge for edge in shown if edge["selected"]]
     links = pairs.links(len(names))
     drawn = drawn_nodes(communities(links), links)
+    inside = chosen[np.isin(pairs.i[chosen], drawn) & np.isin(pairs.j[chosen], drawn)][:_MOST_STATIC]
+    pictured = edges.take(inside).to_pylist()
+    if len(names) > LARGE:
+        heat = adjacency_picture([names[node] for node in drawn], pictured)
+    else:
+        heat = adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist())
     return render(
         "report_static.html",
         **common,
         count=len(chosen),
-        selected=selected,
+        complete=len(chosen) <= most,
         shown=shown,
-        graph=graph_picture(names, selected, drawn),
-        heat=adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist()),
+        graph=graph_picture(names, pictured, drawn),
+        heat=heat,
     )
 
 

@@ -44,6 +44,9 @@ class Pairs:
         ends = [pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target")]
         kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value")
         numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept}
+        if "strength" in edges.column_names:
+            numbers["strength"] = edges["strength"].to_numpy().astype(np.float64)
+            numbers["curved"] = np.array([shape == "curved" for shape in edges["shape"].to_pylist()], dtype=np.float64)
         return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
 
     def links(self, p: int) -> Any:
@@ -51,14 +54,18 @@ class Pairs:
         from scipy.sparse import csr_array
 
         i, j = self.i[self.selected], self.j[self.selected]
-        strength = np.abs(self.numbers["partial_correlation"][self.selected])
+        strength = self.strength[self.selected]
         both = np.concatenate([i, j]), np.concatenate([j, i])
         return csr_array((np.concatenate([strength, strength]), both), shape=(p, p))
 
+    @property
+    def strength(self) -> FloatArray:
+        """What pictures show: the strength of a curved graph's pairs, else the absolute partial correlation."""
+        return np.abs(self.numbers.get("strength", self.numbers["partial_correlation"]))
+
     def likeliest(self, most: int) -> npt.NDArray[np.int64]:
         """Pairs in the order of their q-value, the strongest first among equals; at most so many."""
-        strength = np.abs(self.numbers["partial_correlation"])
-        return np.lexsort((-strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
+        return np.lexsort((-self.strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
 
 
 def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int | None = None) -> dict[str, Any]:
@@ -87,6 +94,7 @@ def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int | None 
                 short: _packed(pairs.numbers[key][kept])
                 for short, key in (("r", "partial_correlation"), ("e", "std_error"), ("l", "ci_low"), ("h", "ci_high"))
             },
+            **_shapes(pairs, kept),
             "p": _short(pairs.numbers["p_value"][kept]),
             "q": _short(pairs.numbers["q_value"][kept], rates),
         },
@@ -101,6 +109,13 @@ def _spots(groups: npt.NDArray[np.int64], links: Any) -> dict[str, list[int | No
     for node, (x, y) in zip(drawn.tolist(), spots.tolist(), strict=True):
         found["x"][node], found["y"][node] = round(1000 * x), round(1000 * (1 - y))
     return found
+
+
+def _shapes(pairs: Pairs, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
+    """Strengths, and 1 for a curved dependence; nothing for a graph of partial correlations."""
+    if "strength" not in pairs.numbers:
+        return {}
+    return {"s": _packed(pairs.numbers["strength"][kept]), "c": pairs.numbers["curved"][kept].astype(int).tolist()}
 
 
 def _packed(values: FloatArray) -> list[int]:

@@ -17,16 +17,27 @@ _CRITERIA = {
 
 def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
     """From the record in fit.json; a key that is missing loses its sentence, nothing more."""
-    sentences = [_penalty(fit), _solver(fit), _covariance(fit)]
+    sentences = [_penalty(fit), _solver(fit), _covariance(fit), _curves(fit)]
     if "effective_rows" in fit:
         sentences.append(
             f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
-            f"release stands for {fit['n']:,} rows."
+            f"{'data has' if fit.get('form') == 'rows' else 'release stands for'} {fit['n']:,} rows."
         )
     gentle = fit.get("alpha_for_inference")
     if gentle is not None and gentle != fit.get("alpha"):
         sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
     return [sentence for sentence in sentences if sentence] + [str(note) for note in fit.get("notes", ())]
+
+
+def _curves(fit: Mapping[str, Any]) -> str:
+    if fit.get("dependence") != "curved":
+        return ""
+    return (
+        "Each column entered with its square and its cube, so edges may be curved. The linear part is the partial "
+        "correlation of the columns themselves; p and q are for the whole dependence, and ask whether it is more than "
+        f"a path through a third column could leave. Strengths are smoothed by {fit['ridge']:.2g}, the size of the "
+        "noise."
+    )
 
 
 def _penalty(fit: Mapping[str, Any]) -> str:

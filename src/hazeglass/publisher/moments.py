@@ -26,6 +26,7 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
+from hazeglass.publisher.standardise import standardisation
 
 __all__ = [
     "NoisyMoments",
@@ -61,11 +62,10 @@ class NoisyMoments:
     diagonal_noise_sd: float
     total_variation: float
 
-    @property
-    def variance(self) -> FloatArray:
-        """Noisy variances; a column that the noise drowned is given the noise's own size."""
-        diagonal = np.diagonal(self.second, axis1=-2, axis2=-1)
-        return np.maximum(diagonal - self.mean**2, self.diagonal_noise_sd)
+    def standardisation(self) -> tuple[FloatArray, FloatArray]:
+        """Centre and scale for a stage that follows."""
+        squares = np.diagonal(self.second, axis1=-2, axis2=-1)
+        return standardisation(self.mean, squares, self.mean_noise_sd, self.diagonal_noise_sd)
 
     def released(self, names: tuple[str, ...]) -> ReleasedMoments:
         """The same with names, as it goes into the bundle."""
@@ -110,8 +110,7 @@ def second_stage(plan: Plan, n: int, first: NoisyMoments | None) -> Stage:
     """
     p = len(plan.columns)
     features: FeatureKind = "hermite" if plan.dependence == "curved" else "linear"
-    centre = np.zeros(p) if first is None else first.mean
-    scale = np.ones(p) if first is None else np.sqrt(first.variance)
+    centre, scale = (np.zeros(p), np.ones(p)) if first is None else first.standardisation()
     guarantee = plan.guarantee.share(1 - FIRST_STAGE_SHARE)
     return _stage(plan.unit, n, guarantee, math.sqrt(p * DEGREES[features]), True, centre, scale, features)
 

@@ -47,20 +47,27 @@ class NoisyPart:
     folder: str
 
     def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> Attempt:
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        schema = self._schema()
-        bits, rows = self.bits.stream(number), 0
+        schema, rows = self.schema(), 0
         path = Path(self.folder) / f"{number:05d}-{uuid.uuid4().hex}.parquet"
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
-            for block in blocks:
-                noisy = self.mechanism.release(block, cells.unit_box(block), bits)
-                writer.write_batch(pa.RecordBatch.from_arrays([pa.array(column) for column in noisy], schema=schema))
-                rows += block[0].size
+            for batch in self.batches(cells, number, blocks):
+                writer.write_batch(batch)
+                rows += batch.num_rows
         return Attempt(number, path.name, sha256_of(path), rows)
 
-    def _schema(self) -> pa.Schema:
+    def batches(self, cells: Cells, number: int, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
+        """The noisy rows, block by block."""
+        import pyarrow as pa
+
+        schema, bits = self.schema(), self.bits.stream(number)
+        for block in blocks:
+            noisy = self.mechanism.release(block, cells.unit_box(block), bits)
+            yield pa.RecordBatch.from_arrays([pa.array(column) for column in noisy], schema=schema)
+
+    def schema(self) -> pa.Schema:
+        """Names and types of the released columns."""
         import pyarrow as pa
 
         whole = [self.mechanism.keeps_integers(column) for column in self.mechanism.columns]

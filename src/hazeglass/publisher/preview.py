@@ -13,6 +13,7 @@ from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.publisher.dependence_advice import DependenceAdvice, dependence_advice
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.table import TableMechanism
@@ -46,6 +47,7 @@ class Preview:
 
     cell_noise      tables: standard deviation of the noise in a cell, in the column's own (transformed) unit
     variance_noise  other forms: standard deviation of the noise in the column's variance, in that unit squared
+    dependence      adaptive moments: what linear and curved ones would show, and which to use
     """
 
     rows: int
@@ -58,6 +60,7 @@ class Preview:
     variance_noise: dict[str, float]
     rows_for_equal_noise: float | None
     supposed_spread: float
+    dependence: DependenceAdvice | None
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
@@ -80,6 +83,7 @@ def preview(plan: Plan, rows: int) -> Preview:
         variance_noise=_variance_noise(plan, rows),
         rows_for_equal_noise=_rows_for_equal_noise(plan),
         supposed_spread=SUPPOSED_SPREAD,
+        dependence=dependence_advice(plan, rows, _call_threshold(len(plan.columns)), POWER),
     )
 
 
@@ -141,9 +145,13 @@ def _smallest_edge(error: float, columns: int) -> float:
     Supposing that about one edge per column is real, Benjamini-Hochberg calls p-values up to about
     FDR * (edges found) / (pairs).
     """
+    return float((ndtri(1 - _call_threshold(columns) / 2) + ndtri(POWER)) * error)
+
+
+def _call_threshold(columns: int) -> float:
+    """The largest p-value that is called an edge, supposing about one real edge per column."""
     pairs = max(1.0, columns * (columns - 1) / 2)
-    threshold = min(FDR, FDR * max(1.0, POWER * columns) / pairs)
-    return float((ndtri(1 - threshold / 2) + ndtri(POWER)) * error)
+    return min(FDR, FDR * max(1.0, POWER * columns) / pairs)
 
 
 def _cell_noise(plan: Plan, rows: int) -> dict[str, float]:

@@ -7,7 +7,7 @@ import platform
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -36,7 +36,7 @@ from hazeglass.publisher.table import TableMechanism
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["publish"]
+__all__ = ["PartWriter", "describe", "publish", "write_moments"]
 
 _ROWS_PER_PART = 1 << 22
 Progress = Callable[[int], None]
@@ -79,9 +79,16 @@ def publish(
         rows = Rows(plan, open_table(data), progress)
         with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
             writer = BundleWriter(folder)
-            release = _publish_table if plan.form == "table" else _publish_moments
+            release = _publish_table if plan.form == "table" else write_moments
             _finish(writer, release(rows, plan, writer, workers, bits))
     return load(out)
+
+
+class PartWriter(Protocol):
+    """Where released moments and synthetic rows go."""
+
+    def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
+        """One part from a stream of batches."""
 
 
 def _draws(plan: Plan, rows: int) -> int:
@@ -108,7 +115,7 @@ def _finish(writer: BundleWriter, manifest: Manifest) -> None:
     writer.checksums()
 
 
-def _manifest(
+def describe(
     plan: Plan,
     n: int,
     bits: BitSource,
@@ -119,6 +126,7 @@ def _manifest(
     search: RadiusSearch | None = None,
     synthetic: SyntheticNote | None = None,
 ) -> Manifest:
+    """What release.json says, but for the hashes of the files."""
     import numpy
     import pyarrow
 
@@ -160,10 +168,10 @@ def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine,
     with attempts_beside(writer) as folder:
         take_parts(rows.run(engine, NoisyPart(mechanism, drawn_by, str(folder.resolve()))), folder, writer)
     slack = rows.n * mechanism.total_variation()
-    return _manifest(plan, rows.n, bits, slack, columns=mechanism.columns)
+    return describe(plan, rows.n, bits, slack, columns=mechanism.columns)
 
 
-def _write_parts(blocks: Iterator[pa.RecordBatch], writer: BundleWriter, schema: pa.Schema) -> None:
+def _write_parts(blocks: Iterator[pa.RecordBatch], writer: PartWriter, schema: pa.Schema) -> None:
     for part, first in enumerate(blocks):
         writer.parquet(f"data/part-{part:05d}.parquet", _one_part(first, blocks), schema)
 
@@ -180,10 +188,11 @@ def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator
 # ---------------------------------------------------------------------------------------- moments and synthetic
 
 
-def _publish_moments(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
+def write_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
+    """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
     stages, search = publish_moments(rows, plan, engine, bits)
     released = [stage.released(plan.names) for stage in stages]
-    writer.parquet("moments.parquet", iter([moments_to_arrow(released)]), moments_schema())
+    writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
     note = None
     if plan.form == "synthetic":
         entropy = int(bits.uint64(1)[0])
@@ -192,10 +201,10 @@ def _publish_moments(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engin
         _write_synthetic(made, plan, writer)
     slack = sum(stage.total_variation for stage in stages) + (search.total_variation if search else 0.0)
     designs = tuple(stage.stage for stage in stages)
-    return _manifest(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
+    return describe(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
 
 
-def _write_synthetic(made: SyntheticRows, plan: Plan, writer: BundleWriter) -> None:
+def _write_synthetic(made: SyntheticRows, plan: Plan, writer: PartWriter) -> None:
     import pyarrow as pa
 
     whole = [plan.round_integers and column.kind == "integer" and column.transform is None for column in plan.columns]

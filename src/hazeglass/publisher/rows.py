@@ -182,12 +182,15 @@ def _among_first(ids: pa.Array, counts: dict[object, int], most: int) -> BoolArr
     """Which rows are among the first `most` of their id; `counts` remembers earlier batches."""
     if ids.null_count:
         raise DataError("every row must have an id to protect a person, but some ids are missing. Fill or drop them.")
-    kept = np.empty(len(ids), dtype=bool)
-    for row, identifier in enumerate(ids.to_pylist()):
-        seen = counts.get(identifier, 0)
-        kept[row] = seen < most
-        counts[identifier] = seen + 1
-    return kept
+    encoded = ids.dictionary_encode()
+    code, identifiers = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
+    before = np.array([counts.get(identifier, 0) for identifier in identifiers], dtype=np.int64)
+    here = np.bincount(code, minlength=len(identifiers))
+    order = np.argsort(code, kind="stable")
+    rank = np.empty(len(code), dtype=np.int64)  # how many rows of the same id come before, in this batch
+    rank[order] = np.arange(len(code)) - np.repeat(np.cumsum(here) - here, here)
+    counts.update(zip(identifiers, (before + here).tolist(), strict=True))
+    return np.asarray(before[code] + rank < most)
 
 
 def _check_columns(plan: Plan, source: TableSource) -> None:

@@ -65,14 +65,15 @@ def synthetic_rows(
     """Rows for one stage's moments: widened where rows were clipped, moved to the nearest covariance if need be."""
     if n <= len(columns) + 1:
         raise DataError(f"synthetic rows need more rows than columns, got {n} rows and {len(columns)} columns.")
-    covariance = moments.covariance(n)
-    widening = widen(covariance, stage.radius) if stage.clipped else None
-    if widening is not None:
-        covariance = widening.covariance
+    widening = widen(moments.second, stage.radius, moments.mean) if stage.clipped else None
+    if widening is None:
+        stage_mean, covariance = moments.mean, moments.covariance(n)
+    else:
+        stage_mean, covariance = widening.mean, widening.row_covariance(n, moments.mean_noise_sd)
     covariance, moved = _repaired(covariance)
     half = np.array([column.half_width for column in columns])
     scale = np.array(stage.scale)
-    unit_mean = np.array(stage.centre) + scale * moments.mean
+    unit_mean = np.array(stage.centre) + scale * stage_mean
     mean = np.array([column.centre for column in columns]) + half * unit_mean
     factor = scale * half
     note = SyntheticNote(widened=widening is not None, repaired_by=moved, integers_rounded=rounds)

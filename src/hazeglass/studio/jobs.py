@@ -20,7 +20,7 @@ from hazeglass.errors import InputError
 __all__ = ["ENDED", "Job", "Jobs"]
 
 ENDED = ("done", "failed", "cancelled")
-_MOST_RUNNING = 6
+_MOST_RUNNING = 4  # a browser keeps six connections to one place, and each watched job holds one
 _MOST_REMEMBERED = 100
 _GRACE = 6.0  # seconds a worker may take to clean up behind itself before it is killed
 _HEARTBEAT = 15.0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
+import signal
 import socket
 import tempfile
 import threading
 import webbrowser
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import uvicorn
@@ -45,7 +47,31 @@ def serve(
             if browser:
                 _open_browser(link, Path(workspace))
 
-        _Server(settings, jobs, ready).run(sockets=[listener])
+        server = _Server(settings, jobs, ready)
+        with _ended_by_signals(server), contextlib.suppress(KeyboardInterrupt):
+            server.run(sockets=[listener])
+
+
+@contextlib.contextmanager
+def _ended_by_signals(server: uvicorn.Server) -> Iterator[None]:
+    """Let the studio end in order.
+
+    uvicorn sends itself the signal that stopped it once it has stopped, which would kill us before the temporary folder
+    is removed; and it knows nothing of a terminal that is closed.
+    """
+
+    def stop(*_: object) -> None:
+        server.should_exit = True
+
+    handlers: dict[signal.Signals, Callable[..., None]] = {signal.SIGTERM: signal.default_int_handler}
+    if hasattr(signal, "SIGHUP"):
+        handlers[signal.SIGHUP] = stop
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 class _Server(uvicorn.Server):

@@ -2,7 +2,7 @@
 
 from hazeglass.analyst.selection.choice import Choice
 from hazeglass.analyst.selection.crossval import FoldSource, RowSource, cross_validate
-from hazeglass.analyst.selection.ebic import ebic, effective_rows, inference_penalty
+from hazeglass.analyst.selection.ebic import ebic, effective_rows
 from hazeglass.analyst.selection.stars import stars
 from hazeglass.analyst.selection.streamed import StreamedRows
 
@@ -14,6 +14,5 @@ __all__ = [
     "cross_validate",
     "ebic",
     "effective_rows",
-    "inference_penalty",
     "stars",
 ]

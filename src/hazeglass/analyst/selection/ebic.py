@@ -3,36 +3,27 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Setting
-from hazeglass.analyst.selection.choice import ABOVE_DISTANCE, Choice, PenaltyPath, edge_support, warn_at_the_edge
+from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_support, warn_at_the_edge
 from hazeglass.analyst.solvers import graphical_lasso
-from hazeglass.errors import UnboundedObjectiveError
+from hazeglass.errors import ConvergenceWarning, SolverInputError
 
-__all__ = ["ebic", "effective_rows", "inference_penalty"]
+__all__ = ["ebic", "effective_rows"]
 
 _GAMMA = 0.5
+_REFIT_STEPS = 300
 
 
 def effective_rows(noisy: NoisyCovariance) -> float:
     """Rows of clean data that would leave as much error in a typical off-diagonal entry (correlation scale)."""
     off = ~np.eye(len(noisy.names), dtype=bool)
     return 1.0 / float(np.mean(noisy.error.entry_sd()[off] ** 2))
-
-
-def inference_penalty(noisy: NoisyCovariance, setting: Setting, alpha: float) -> float:
-    """A penalty for the fit that error bars are built on: small beside the noise when there is data enough.
-
-    De-biasing removes the penalty's effect to first order; what is left is of second order in the penalty, and must be
-    small beside the standard error.
-    """
-    sd = float(np.median(noisy.error.entry_sd()))
-    crowding = min(3.0, max(0.1, 10 * len(noisy.names) / effective_rows(noisy)))
-    return max(min(alpha, crowding * sd), min(alpha, ABOVE_DISTANCE * setting.distance(noisy.covariance)))
 
 
 def ebic(noisy: NoisyCovariance, setting: Setting) -> Choice:
@@ -52,12 +43,13 @@ def ebic(noisy: NoisyCovariance, setting: Setting) -> Choice:
 
 
 class _Criterion:
-    """Scores graphs, each only once."""
+    """Scores graphs, each only once, from sparse to dense."""
 
     def __init__(self, noisy: NoisyCovariance) -> None:
         self.covariance = noisy.covariance
         self.rows = max(2.0, effective_rows(noisy))
         self._known: dict[bytes, float] = {}
+        self._hopeless = math.inf  # so many edges are too many for an indefinite covariance
 
     def score(self, support: npt.NDArray[np.bool_]) -> float:
         """The criterion of a graph; infinite where its refit has no maximum (an indefinite covariance)."""
@@ -65,10 +57,25 @@ class _Criterion:
         if key not in self._known:
             count = int(np.count_nonzero(np.triu(support, 1)))
             cost = count * (math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(support))))
-            weights = np.where(support, 0.0, np.inf)
-            try:
-                refit = graphical_lasso(self.covariance, 1.0, weights=weights, penalize_diagonal=False)
-                self._known[key] = self.rows * refit.objective + cost
-            except UnboundedObjectiveError:
-                self._known[key] = math.inf
+            refit = self._refit(support) if count < self._hopeless else None
+            if refit is None:
+                self._hopeless = min(self._hopeless, count)
+            self._known[key] = math.inf if refit is None else self.rows * refit + cost
         return self._known[key]
+
+    def _refit(self, support: npt.NDArray[np.bool_]) -> float | None:
+        """The unpenalised objective on the graph's edges; None where it has no minimum.
+
+        Its dual asks for a positive definite matrix that agrees with S on the edges: where a graph has none, neither
+        has one with more edges. A refit that creeps on for hundreds of iterations is as good as unbounded.
+        """
+        weights = np.where(support, 0.0, np.inf)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            try:
+                refit = graphical_lasso(
+                    self.covariance, 1.0, weights=weights, penalize_diagonal=False, max_iter=_REFIT_STEPS
+                )
+            except SolverInputError:  # no positive definite refit, or none within the steps
+                return None
+        return refit.objective if refit.converged else None

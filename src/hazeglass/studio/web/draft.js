@@ -26,7 +26,7 @@ export const idColumn = () => draft.release.protects === "person" ? draft.releas
 export function missing(column) {
   const lower = parsed(column.lower), upper = parsed(column.upper);
   if (column.lower === "" || column.upper === "") return "bounds";
-  if (Number.isNaN(lower) || Number.isNaN(upper)) return "a bound is no number";
+  if (Number.isNaN(lower) || Number.isNaN(upper)) return "write bounds as 1000 or 0.5";
   if (lower >= upper) return "lower must be below upper";
   if (column.kind === "integer" && !(Number.isInteger(lower) && Number.isInteger(upper))) return "bounds of integers are whole";
   if (column.transform === "log" && lower <= 0) return "log needs lower above 0";

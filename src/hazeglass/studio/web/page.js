@@ -75,9 +75,11 @@ export function number(value, count = 3) {
 }
 export const whole = (value) => Math.round(value).toLocaleString("en");
 
-// A number as people write it, with a point or a decimal comma; NaN when it is none.
+// A number as people write it, with a point or a decimal comma; NaN when it is none, or when it could be two: 1,000 and
+// 10.000 are a thousand to some and one to others.
 export function parsed(text) {
   const trimmed = String(text).trim().replace(/^[−–]/, "-");
+  if (/^[+-]?\d{1,3}(,\d{3}|\.000)$/.test(trimmed)) return NaN;
   const plain = /^[^.,]*,[^.,]*$/.test(trimmed) ? trimmed.replace(",", ".") : trimmed;
   return /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(plain) ? Number(plain) : NaN;
 }

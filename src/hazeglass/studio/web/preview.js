@@ -14,6 +14,7 @@ export async function preview() {
     const look = await post("/publisher/preview", {document: plan(), rows});
     say(find("preview-note"), "");
     draw(look);
+    document.dispatchEvent(new CustomEvent("previewed", {detail: look}));
   } catch (error) {
     find("preview-body").replaceChildren();
     say(find("preview-note"), error.message);

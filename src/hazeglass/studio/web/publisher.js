@@ -247,7 +247,8 @@ async function watch(id) {
 
 function showResult(job) {
   const {result} = job, base = "/publisher/jobs/" + encodeURIComponent(job.id);
-  find("result-what").textContent = result.title + ": a " + result.form + " release of " + whole(result.rows) + " rows and " + whole(result.columns) + " columns, in the folder " + result.name + ". Hand over the whole folder, or the archive.";
+  find("result-what").textContent = result.title + ": a " + result.form + " release of " + whole(result.rows) + " rows and " + whole(result.columns) + " columns, in the folder " + result.name + ". " +
+    (parsed(draft.rows) === result.rows ? "" : "The look ahead supposed " + whole(parsed(draft.rows)) + " rows. ") + "Hand over the whole folder, or the archive.";
   find("bundle").href = base + "/bundle.zip";
   find("statement-tab").href = base + "/statement.html";
   find("statement").src = base + "/statement.html";

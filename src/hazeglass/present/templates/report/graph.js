@@ -24,7 +24,7 @@ function drawGraph() {
   const inside = edges.filter((k) => drawn(pairs.i[k]) && drawn(pairs.j[k])), lines = inside.slice(0, mostLines);
   const shown = d3.range(nodeCount).filter((node) => drawn(node) && (nodeCount <= mostNodes || neighbours.get(node).size > 0));
   lineLayer.selectAll("line").data([...lines].reverse(), (k) => k).join("line")
-    .attr("class", (k) => pairs.r[k] < 0 ? "neg" : "pos")
+    .attr("class", kind)
     .attr("stroke-width", (k) => (drawnCount <= 200 ? 1 : 0.4) * (0.8 + 4.6 * strength[k] / strongest))
     .on("pointermove", (event, k) => showTip(event, describePair(k))).on("pointerleave", hideTip).order();
   nodeLayer.selectAll("circle").data(shown, (node) => node).join("circle")
@@ -78,8 +78,14 @@ function label() {
     .classed("dim", (entry) => lit !== null && !lit.has(entry.node));
 }
 
-function litNodes() {
+// The node whose neighbours are lit; one that the picture leaves out lights nothing.
+function centre() {
   const node = state.hover !== null ? state.hover : state.node;
+  return node !== null && drawn(node) ? node : null;
+}
+
+function litNodes() {
+  const node = centre();
   return node === null ? null : new Set([node, ...neighbours.get(node)]);
 }
 
@@ -91,9 +97,9 @@ function light(node) {
 }
 
 function markLit() {
-  const lit = litNodes(), centre = state.hover !== null ? state.hover : state.node;
+  const lit = litNodes(), middle = centre();
   nodeLayer.selectAll("circle").classed("dim", (node) => lit !== null && !lit.has(node)).classed("chosen", (node) => node === state.node);
-  lineLayer.selectAll("line").classed("dim", (k) => centre !== null && pairs.i[k] !== centre && pairs.j[k] !== centre);
+  lineLayer.selectAll("line").classed("dim", (k) => middle !== null && pairs.i[k] !== middle && pairs.j[k] !== middle);
 }
 
 const zoom = d3.zoom().scaleExtent([0.5, 12]).on("zoom", (event) => {

@@ -16,7 +16,7 @@ function drawHeat() {
   const widths = labelled ? names.map((name) => pen.measureText(shorten(name, 12)).width) : [0];
   const start = labelled ? 10 + Math.max(...widths) : 8, side = (width - start - 8) / nodeCount;
   heat = {start, side};
-  const positive = colour("--pos"), negative = colour("--neg"), gap = side > 8 ? 1 : 0;
+  const ink = {pos: colour("--pos"), neg: colour("--neg"), bent: colour("--mark")}, gap = side > 8 ? 1 : 0;
   pen.fillStyle = colour("--wash");
   pen.fillRect(start, start, side * nodeCount, side * nodeCount);
   for (let k = 0; k < pairs.i.length; k += 1) {
@@ -24,7 +24,7 @@ function drawHeat() {
     if (share < 0.004) continue;
     const a = rankOf[pairs.i[k]], b = rankOf[pairs.j[k]];
     pen.globalAlpha = isEdge(k) ? 0.3 + 0.7 * share : 0.22 * share;
-    pen.fillStyle = pairs.r[k] < 0 ? negative : positive;
+    pen.fillStyle = ink[kind(k)];
     pen.fillRect(start + a * side, start + b * side, Math.max(1, side - gap), Math.max(1, side - gap));
     pen.fillRect(start + b * side, start + a * side, Math.max(1, side - gap), Math.max(1, side - gap));
   }

@@ -3,7 +3,9 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const names = data.names, pairs = data.edges, unit = data.unit, nodeCount = names.length;
 const state = {rate: data.fdr, size: 0, node: null, hover: null, filter: "", others: false, key: "a", down: true, rows: 100};
 const find = (id) => document.getElementById(id);
-const strength = pairs.r.map((r) => Math.abs(r) / unit);
+const strength = (pairs.s || pairs.r).map((r) => Math.abs(r) / unit);
+const bent = (k) => pairs.c !== undefined && pairs.c[k] === 1;
+const kind = (k) => bent(k) ? "bent" : pairs.r[k] < 0 ? "neg" : "pos";
 const strongest = Math.max(1e-6, ...d3.range(Math.min(strength.length, 20000)).map((k) => strength[k]));
 const isEdge = (k) => pairs.q[k] <= state.rate && strength[k] >= state.size;
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value / unit).toFixed(3);
@@ -25,7 +27,7 @@ function chooseEdges() {
 }
 
 function describePair(k) {
-  return names[pairs.i[k]] + " – " + names[pairs.j[k]] + "\npartial correlation " + signed(pairs.r[k]) +
+  return names[pairs.i[k]] + " – " + names[pairs.j[k]] + (pairs.s ? "\nstrength " + strength[k].toFixed(3) + ", " + (bent(k) ? "curved" : "linear") + "\nlinear part " : "\npartial correlation ") + signed(pairs.r[k]) +
     "\n95 % interval " + signed(pairs.l[k]) + " to " + signed(pairs.h[k]) + "\nq = " + chance(pairs.q[k]);
 }
 

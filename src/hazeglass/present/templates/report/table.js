@@ -2,7 +2,7 @@
 const body = d3.select("#table tbody"), widest = Math.max(0.05, strongest);
 const values = {
   s: (k) => names[pairs.i[k]], t: (k) => names[pairs.j[k]], r: (k) => pairs.r[k], e: (k) => pairs.e[k],
-  l: (k) => pairs.l[k], a: (k) => strength[k], p: (k) => pairs.p[k], q: (k) => pairs.q[k],
+  l: (k) => pairs.l[k], a: (k) => strength[k], c: (k) => bent(k) ? 1 : 0, p: (k) => pairs.p[k], q: (k) => pairs.q[k],
 };
 
 function tableRows() {
@@ -30,12 +30,16 @@ function drawTable() {
 }
 
 function fillRow(k) {
-  const row = d3.select(this), sign = pairs.r[k] < 0 ? "neg" : "pos";
+  const row = d3.select(this), sign = kind(k);
   row.append("td").attr("class", "name").text(names[pairs.i[k]]);
   row.append("td").attr("class", "name").text(names[pairs.j[k]]);
   row.append("td").text(signed(pairs.r[k]));
   row.append("td").text((pairs.e[k] / unit).toFixed(3));
   row.append("td").text(signed(pairs.l[k]) + " to " + signed(pairs.h[k]));
+  if (pairs.s) {
+    row.append("td").text(strength[k].toFixed(3));
+    row.append("td").text(bent(k) ? "curved" : "linear");
+  }
   const picture = row.append("td").append("svg").attr("viewBox", "-100 -9 200 18").attr("aria-hidden", "true");
   const across = (value) => Math.max(-99, Math.min(99, 92 * value / unit / widest));
   picture.append("line").attr("y1", -9).attr("y2", 9);

@@ -1,0 +1,99 @@
+"""Graphical lasso of many columns on one core: time and memory against p, in units of one Cholesky factor and inverse.
+
+Sparse problems with about four edges a node, solved to duality gap / p <= 1e-4 with the certificate's time included.
+Each size runs in a process of its own, which reports its peak memory; S is counted, and so is making the answer.
+
+    python benchmarks/large.py               625 to 5,000 columns, and the exponent of p (two minutes)
+    python benchmarks/large.py --largest     also 10,000 columns: once the yardstick, below 8 GiB
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+
+import numpy as np
+
+SIZES = (625, 1_250, 2_500, 5_000)
+TOL = 1e-4
+
+
+def sparse_rows(p: int, n: int, seed: int) -> np.ndarray:
+    """n observations (float32) of p columns, each of which hangs on two earlier ones: about four edges a node."""
+    rng = np.random.default_rng(seed)
+    rows = rng.standard_normal((p, n), dtype=np.float32)
+    for j in range(2, p):
+        rows[j] += 0.25 * (rng.choice([-1, 1], 2) @ rows[rng.integers(0, j, 2)])
+    rows -= rows.mean(axis=1, keepdims=True)
+    return rows / rows.std(axis=1, keepdims=True)
+
+
+def solve_one(p: int, repeats: int) -> dict[str, float]:
+    """Time of the solver and of the yardstick in turn, and the peak memory before the yardstick ran."""
+    from scipy.linalg.lapack import dpotrf, dpotri
+
+    from hazeglass import graphical_lasso
+
+    n = 1_000
+    X = sparse_rows(p, n, seed=7)
+    S = (X @ X.T).astype(np.float64) / n
+    del X
+    np.fill_diagonal(S, 1.0)
+    alpha = 0.15
+    graphical_lasso(S[:800, :800].copy(), alpha, tol=TOL)  # compile before any clock runs
+    ours = []
+    for _ in range(repeats):
+        begin = time.perf_counter()
+        answer = graphical_lasso(S, alpha, tol=TOL)
+        ours.append(time.perf_counter() - begin)
+        gap, edges = answer.gap / p, (np.count_nonzero(answer.precision) - p) / p
+        del answer
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    S[np.diag_indices(p)] += 1.0
+    unit = []
+    for _ in range(repeats):
+        A = np.asfortranarray(S.T)
+        begin = time.perf_counter()
+        factor, _ = dpotrf(A, lower=0, clean=0, overwrite_a=1)
+        dpotri(factor, lower=0, overwrite_c=1)
+        unit.append(time.perf_counter() - begin)
+        del A, factor
+    return {"p": p, "seconds": min(ours), "unit": min(unit), "gib": peak, "gap": gap, "edges": edges}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--largest", action="store_true", help="also 10,000 columns")
+    parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(solve_one(options.one, 2 if options.one > 5_000 else 3)))
+        return 0
+    found = []
+    for p in (*SIZES, *((10_000,) if options.largest else ())):
+        run = subprocess.run([sys.executable, __file__, "--one", str(p)], capture_output=True, text=True, check=True)
+        one = json.loads(run.stdout)
+        found.append(one)
+        ratio, size = one["seconds"] / one["unit"], one["gib"] * 2**27 / p**2
+        print(
+            f"p = {p:6,}  {one['seconds']:7.2f} s = {ratio:5.2f} Y (Y = {one['unit']:.2f} s)  "
+            f"peak {one['gib']:.2f} GiB = {size:.1f} p^2 doubles  {one['edges']:.1f} edges a node, "
+            f"gap/p {one['gap']:.0e}",
+            flush=True,
+        )
+    fitted = [one for one in found if one["p"] <= 5_000]
+    slope = np.polyfit(np.log([one["p"] for one in fitted]), np.log([one["seconds"] for one in fitted]), 1)[0]
+    print(f"time grows as p^{slope:.2f} up to 5,000 columns (goal 2.5)")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

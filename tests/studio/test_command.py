@@ -1,0 +1,98 @@
+"""The command and the process behind it."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import urllib.request
+from http.cookiejar import CookieJar
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from hazeglass.cli.app import app
+
+
+def test_without_the_extra_the_command_says_what_to_install(monkeypatch, tmp_path):
+    for name in [name for name in sys.modules if name.startswith("hazeglass.studio")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    result = CliRunner().invoke(app, ["studio", str(tmp_path)])
+    assert result.exit_code == 2
+    assert "pip install 'hazeglass[studio]'" in result.output
+
+
+def test_a_folder_that_is_none_and_a_port_that_is_none_are_refused(tmp_path):
+    for arguments in ([str(tmp_path / "missing")], [str(tmp_path), "--port", "70000"]):
+        result = CliRunner().invoke(app, ["studio", "--no-browser", *arguments])
+        assert result.exit_code == 2, result.output
+        assert result.output.startswith("hazeglass: ")
+        assert "Traceback" not in result.output
+
+
+class Process:
+    """A studio in a process of its own."""
+
+    def __init__(self, folder, where):
+        command = [sys.executable, "-m", "hazeglass.cli", "studio", str(folder), "--no-browser"]
+        environment = {**os.environ, "TMPDIR": str(where), "no_proxy": "*"}
+        self.process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        )
+        self.link = re.search(r"http://\S+", self.process.stdout.readline()).group()
+        self.base = self.link.split("/?")[0]
+        self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+        self.opener.open(self.link).close()
+
+    def ask(self, path, body=None):
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(self.base + path, data=data, headers={"Origin": self.base})
+        with self.opener.open(request) as answer:
+            return answer.read().decode()
+
+    def stop(self, number):
+        self.process.send_signal(number)
+        _, error = self.process.communicate(timeout=30)
+        return self.process.returncode, error
+
+
+@pytest.fixture
+def start(home, tmp_path):
+    """Starts studios, and sees to it that none stays."""
+    made = []
+
+    def starter():
+        made.append(Process(home, tmp_path / "temporary"))
+        return made[-1]
+
+    (tmp_path / "temporary").mkdir()
+    yield starter
+    for studio in made:
+        studio.process.kill()
+        studio.process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_the_studio_ends_in_order(start, tmp_path, number):
+    studio = start()
+    assert list((tmp_path / "temporary").iterdir())
+    assert studio.stop(number) == (0, "")
+    assert list((tmp_path / "temporary").iterdir()) == [], "nothing is left behind"
+
+
+def test_the_process_that_answers_never_loads_what_reads_tables(start, document):
+    """Names and kinds come from a worker; the server has not even the library that could read a row."""
+    studio = start()
+    looked = json.loads(studio.ask("/publisher/look", {"data": {"root": 0, "path": "inner/rows.csv"}}))
+    events = studio.ask(f"/publisher/jobs/{looked['job']}/events").strip().split("\n\n")
+    last = json.loads(events[-1].removeprefix("data: "))
+    assert last["result"]["columns"][0]["name"] == "Größe"
+    assert json.loads(studio.ask("/publisher/preview", {"document": document, "rows": 400}))["mu"] > 0
+    libraries = Path(f"/proc/{studio.process.pid}/maps")
+    if not libraries.exists():
+        pytest.skip("this system does not tell which libraries a process has loaded")
+    assert "python" in libraries.read_text()
+    assert "libarrow" not in libraries.read_text()
