@@ -153,17 +153,14 @@ def _timed(answer, name, function, *arguments):
 
 R_SCRIPT = """
 arguments <- commandArgs(TRUE)
-run <- function(name) {
-  S <- as.matrix(read.csv(paste0(arguments[1], "/", name, ".csv"), header = FALSE))
-  if (arguments[2] == "R glasso") fit <- function() glasso::glasso(S, ALPHA, thr = 1e-8)$wi
-  else fit <- function() as.matrix(huge::huge(S, lambda = ALPHA, method = "glasso", verbose = FALSE)$icov[[1]])
-  seconds <- system.time(T <- tryCatch(fit(), error = function(e) { cat(conditionMessage(e)); NULL }))[3]
-  if (!is.null(T)) write.table(T, paste0(arguments[1], "/", name, "-out.csv"), sep = ",", row.names = FALSE,
-                               col.names = FALSE)
-  cat(name, seconds, "\\n")
-}
-run("clean"); run("indefinite")
+S <- as.matrix(read.csv(paste0(arguments[1], "/", arguments[3], ".csv"), header = FALSE))
+if (arguments[2] == "R glasso") fit <- function() glasso::glasso(S, ALPHA, thr = 1e-8, maxit = 1000)$wi
+if (arguments[2] == "R huge") fit <- function() as.matrix(
+  huge::huge(S, lambda = ALPHA, method = "glasso", verbose = FALSE)$icov[[1]])
 cat("version", as.character(packageVersion(sub("R ", "", arguments[2]))), "\\n")
+seconds <- system.time(T <- fit())[3]
+write.table(T, paste0(arguments[1], "/", arguments[3], "-out.csv"), sep = ",", row.names = FALSE, col.names = FALSE)
+cat("seconds", seconds, "\\n")
 """.replace("ALPHA", str(ALPHA))
 
 
@@ -190,27 +187,29 @@ def run_peer(tool: str, source: Path, folder: Path, timeout: float) -> tuple[dic
         return json.loads(target.with_suffix(".json").read_text()), dict(found)
 
 
-def run_r(tool: str, given: dict, folder: Path) -> tuple[dict, dict]:
+def run_r(tool: str, given: dict, folder: Path, timeout: float) -> tuple[dict, dict]:
     if shutil.which("Rscript") is None:
         return {"skipped": "Rscript is not installed"}, {}
+    script, answer, results = folder / "peer.R", {}, {}
+    script.write_text(R_SCRIPT)
     for name in ("clean", "indefinite"):
         np.savetxt(folder / f"{name}.csv", given[name], delimiter=",")
-    script = folder / "peer.R"
-    script.write_text(R_SCRIPT)
-    done = subprocess.run(["Rscript", script, str(folder), tool], capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        return {"skipped": done.stderr.strip()[-200:]}, {}
-    answer, results = {}, {}
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if words and words[0] == "version":
-            answer["version"] = words[1]
-        elif len(words) > 1 and words[-2] in given:
-            answer[words[-2]] = {"seconds": float(words[-1])}
-    for name in ("clean", "indefinite"):
+        command = ["R", "--no-echo", "--no-restore", f"--file={script}", "--args", str(folder), tool, name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            answer[name] = {"seconds": timeout, "error": f"not done after {timeout:g} s"}
+            continue
+        for words in map(str.split, done.stdout.splitlines()):
+            if words[:1] == ["version"]:
+                answer["version"] = words[1]
+            elif words[:1] == ["seconds"]:
+                answer[name] = {"seconds": float(words[1])}
         if (out := folder / f"{name}-out.csv").exists():
             results[name] = np.loadtxt(out, delimiter=",")
             out.unlink()
+        else:
+            answer[name] = {"error": (done.stdout + done.stderr).strip()[-200:]}
     return answer, results
 
 
@@ -298,7 +297,7 @@ def compare(folder: Path, options: argparse.Namespace) -> dict:
     for tool in (name for name, (task, *_) in TOOLS.items() if task == "clean" and name in options.tools):
         answers[tool] = run_peer(tool, folder / "clean.npz", folder, options.timeout)
     for tool in ("R glasso", "R huge"):
-        answers[tool] = run_r(tool, given, folder)
+        answers[tool] = run_r(tool, given, folder, options.timeout)
     results = {"clean": show_solvers(answers, given), "private": {}}
     print(f"\n{'private task':15} {'version':9} AUC of three runs, seconds of one")
     results["private"]["hazeglass"] = ours_private(feeder, folder)
