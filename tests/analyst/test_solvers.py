@@ -79,6 +79,18 @@ def test_solvers_agree_with_scikit_learn(solver: str) -> None:
     assert np.max(np.abs(answer.precision - theirs)) < 1e-4
 
 
+@pytest.mark.parametrize("solver", ["cd", "auto"])
+def test_columns_that_nearly_repeat_each_other_are_solved(solver: str) -> None:
+    # Voltages along a feeder look like this; coordinate descent used to leave the cone and give up.
+    rng = np.random.default_rng(3)
+    walk = np.cumsum(rng.standard_normal((4000, 11)) * np.geomspace(1.0, 0.01, 11), axis=1)
+    S = np.corrcoef(walk, rowvar=False)
+    answer = graphical_lasso(S, 0.001, solver=solver, tol=1e-8)
+    assert answer.gap <= 1e-8 * 11
+    reference = graphical_lasso(S, 0.001, solver="admm", tol=1e-10).precision
+    assert np.max(np.abs(answer.precision - reference)) < 1e-4 * np.max(reference)
+
+
 def test_an_answer_that_did_not_converge_warns_with_its_gap() -> None:
     S = sample_covariance(30, 40, seed=1)
     with pytest.warns(ConvergenceWarning, match="gap/p = .* Raise max_iter"):

@@ -307,6 +307,40 @@ def studio(
     open_studio(folders or [Path()], port, browser, upload_limit)
 
 
+class ResultName(StrEnum):
+    """Results `reproduce` can run."""
+
+    table1a = "table1a"
+    table1b = "table1b"
+    table2 = "table2"
+    figures = "figures"
+    toy = "toy"
+    solvers = "solvers"
+    baselines = "baselines"
+    honest = "honest"
+    all = "all"
+
+
+@app.command()
+@clear_errors
+def reproduce(
+    result: Annotated[ResultName, typer.Argument(help="Which result of the paper.")],
+    out: Annotated[Path, typer.Option(help="A new folder for tables, pictures and the page.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs and smaller cases: under four minutes.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder with the data sets (else HAZEGLASS_DATA, else downloads).")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores.")] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run the paper's experiments and put our numbers beside the printed ones."""
+    from hazeglass.cli.printing import Printer
+    from hazeglass.cli.reproduce import run_reproduce
+
+    run_reproduce(result.value, quick, data_dir, out, workers, Printer(json, quiet))
+
+
 LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
 
 

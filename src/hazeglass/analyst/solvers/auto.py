@@ -36,7 +36,8 @@ def solve_block(
         attempt = SOLVERS[name](S, penalty, tol=tol, max_iter=limit, start=start)
         if solver == "cd" and max_iter is None and not attempt.reached(tol):
             safe = feasible_start(S, penalty)
-            attempt = attempt if safe is None else cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=safe)
+            if safe is not None:
+                attempt = cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=safe, passes=cd.PATIENT_PASSES)
         if attempt.unbounded or attempt.reached(tol):
             return Named(attempt, name)
         best = _better(best, Named(attempt, name))

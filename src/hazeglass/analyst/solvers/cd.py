@@ -26,6 +26,7 @@ FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
 SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
 MAX_PASSES = 6
+PATIENT_PASSES = 2000  # for columns that nearly repeat each other: lassos left unsolved would throw W off the cone
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
@@ -63,9 +64,18 @@ class _Lists:
 
 
 def solve(
-    S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
+    S: FloatArray,
+    penalty: Penalty,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Start | None = None,
+    passes: int = MAX_PASSES,
 ) -> Attempt:
-    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
+    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here.
+
+    `passes` limits the coordinate descent inside each column's lasso.
+    """
     p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
     W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
@@ -78,7 +88,7 @@ def solve(
     tried, last_progress, mark = 0, 0, np.inf
     for count in range(1, limit + 1):
         tried = count
-        if not _sweep(S, penalty.off, W, sd, lists, inner_tol):
+        if not _sweep(S, penalty.off, W, sd, lists, inner_tol, passes):
             break
         inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
         slack, found = _check(S, penalty, W, sd, lists, tol)
@@ -111,14 +121,16 @@ def _begin(
     return W, _Lists.empty(penalty.size, FIRST_CAPACITY), inner_tol, float(density)
 
 
-def _sweep(S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float) -> bool:
+def _sweep(
+    S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float, passes: int
+) -> bool:
     """One pass over all columns; False where W proved not to be positive definite."""
     from hazeglass.analyst.solvers.cd_kernel import BROKEN, DONE, GROW, sweep
 
     column = 0
     while True:
         status, column = sweep(
-            S, lam, W, sd, lists.index, lists.value, lists.count, lists.schur, column, inner_tol, MAX_PASSES
+            S, lam, W, sd, lists.index, lists.value, lists.count, lists.schur, column, inner_tol, passes
         )
         if status == GROW:
             lists.grow()

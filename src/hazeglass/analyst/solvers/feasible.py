@@ -1,4 +1,4 @@
-"""A positive definite W inside the box, found the expensive way: for `cd` when it was asked for by name."""
+"""A positive definite W inside the box, for `cd` when it was asked for by name: the paper's start, or a dear one."""
 
 from __future__ import annotations
 
@@ -12,14 +12,20 @@ from hazeglass.analyst.solvers.attempt import Start
 
 
 def feasible_start(S: FloatArray, penalty: Penalty) -> Start | None:
-    """Mix the nearest positive semidefinite matrix with the fitted variances, as far as the box allows."""
+    """S with the penalty added to its diagonal (Algorithm 1's start) where that is positive definite.
+
+    Else the nearest positive semidefinite matrix, mixed with the fitted variances as far as the box allows.
+    """
     if penalty.alpha == 0:
         return None
+    fitted = np.diagonal(S) + penalty.diagonal
+    raised = S + np.diag(np.broadcast_to(penalty.diagonal, fitted.shape))
+    if cholesky(raised) is not None:
+        return Start(np.diag(1.0 / fitted), raised)
     paid = penalty.full()
     near = psd_distance(S, paid / penalty.alpha)
     if not near.upper < penalty.alpha:
         return None
-    fitted = np.diagonal(S) + penalty.diagonal
     off = ~np.eye(penalty.size, dtype=bool) & (near.nearest != 0)
     room = (paid - np.abs(near.nearest - S))[off] / np.abs(near.nearest[off])
     share = float(np.clip(np.min(room, initial=1.0), 0.0, 1.0))
