@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -27,7 +27,7 @@ lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
 	@$(BIN)/lint-imports > .venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 
 test: lint  ## lint, then every test of the gate
-	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick
@@ -60,6 +60,10 @@ oracles: .venv-dp-accounting/bin/pytest .venv-opendp/bin/pytest  ## check the pr
 	@$(PYTHON) -m venv .venv-catalogues
 	@.venv-catalogues/bin/pip install --quiet 'frictionless[parquet]' mlcroissant pyarrow pytest pytest-timeout
 
+.venv-dpmm/bin/python:  # MST synthetic rows, for benchmarks/recovery.py
+	@$(PYTHON) -m venv .venv-dpmm
+	@.venv-dpmm/bin/pip install --quiet dpmm
+
 catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and croissant.json with frictionless and mlcroissant
 	@rm -rf build/catalogues
 	@$(BIN)/python tests/oracles/make_bundles.py build/catalogues
@@ -72,6 +76,48 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pandapower and compare them with the files
 	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/datasets/test_reconstruct.py
 
+# The documentation's tools do not belong in everybody's environment.
+DOCS_STAMP := .venv-docs/.installed-from-pyproject
+$(DOCS_STAMP): pyproject.toml
+	@test -x .venv-docs/bin/python || $(PYTHON) -m venv .venv-docs
+	@.venv-docs/bin/python -m pip install --quiet --editable '.[docs]'
+	@touch $@
+
+docs: $(DOCS_STAMP)  ## build the pages into build/docs/html and run the examples; any warning or dead link fails
+	@.venv-docs/bin/python docs/layers.py docs/images/layers.svg
+	@OMP_NUM_THREADS=1 .venv-docs/bin/sphinx-build -q -E -W --keep-going -b html docs build/docs/html
+	@.venv-docs/bin/python docs/check_links.py build/docs/html
+
+# What the floors in pyproject.toml promise, held to account.
+OLDEST_STAMP := .venv-oldest/.installed-from-constraints
+$(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
+	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,graph,dask,studio,test]'
+	@touch $@
+
+OLDEST_TESTS := tests/guarantee tests/bundle/test_reader.py tests/publisher/test_plan.py tests/publisher/test_table.py \
+	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/analyst/test_recover.py \
+	tests/analyst/test_estimators.py tests/present tests/compute/test_tables.py tests/cli tests/end_to_end/test_readme.py
+oldest: $(OLDEST_STAMP)  ## the fast tests with the oldest dependencies that are promised
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W default $(OLDEST_TESTS)
+
+package: $(DOCS_STAMP)  ## build wheel and sdist, and run the demo from the wheel with base dependencies only
+	@rm -rf dist build/clean
+	@.venv-docs/bin/python -m build --outdir dist . > /dev/null
+	@$(PYTHON) -m venv build/clean
+	@build/clean/bin/pip install --quiet dist/*.whl
+	@cd build && clean/bin/python -c "import hazeglass; [getattr(hazeglass, name) for name in hazeglass.__all__]"
+	@rm -rf build/demo-out && build/clean/bin/hazeglass demo --quiet --out build/demo-out && ls dist
+
+COVERAGE_STAMP := .venv/.coverage-installed
+$(COVERAGE_STAMP): $(STAMP)
+	@$(BIN)/python -m pip install --quiet 'pytest-cov>=5'
+	@touch $@
+
+coverage: $(COVERAGE_STAMP)  ## line coverage of src/, room by room (slow: every test runs traced)
+	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --cov=hazeglass --cov-report=json:build/coverage.json --cov-report=
+	@$(BIN)/python tests/coverage_by_room.py build/coverage.json
+
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-grid tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

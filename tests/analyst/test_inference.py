@@ -5,10 +5,11 @@ benchmarks/inference.py prints the whole table, from 200 simulations each.
 
 import numpy as np
 import pytest
+from sklearn.metrics import average_precision_score
 
 import hazeglass as hg
 from hazeglass.analyst.correct import correct
-from hazeglass.analyst.inference import infer, pilot
+from hazeglass.analyst.inference import evidence, infer, pilot
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.publisher.simulate import simulate
 
@@ -65,6 +66,24 @@ def test_intervals_cover_and_discoveries_hold_at_heavy_noise(form, mu):
     assert 0.93 <= coverage <= 0.97
     assert of_edges > 0.88
     assert wrong <= 0.14  # 0.10 nominal, 30 simulations
+
+
+def test_evidence_ranks_better_than_sizes_under_heavy_noise_and_as_well_under_little():
+    ranked = {0.24: [], 4.0: []}  # mu: epsilon of about 1, and plenty
+    for mu, found in ranked.items():
+        for seed in range(8):
+            rng = np.random.default_rng(seed)
+            sigma = two_hubs(rng)
+            edges = np.abs(np.linalg.inv(sigma)[np.triu_indices(P, 1)]) > 1e-9
+            root = np.linalg.cholesky(sigma) / np.sqrt(np.diag(sigma))[:, None] * 5 / 3
+            release = simulate(rng.standard_normal((1000, P)) @ root.T, plan_for("moments", mu), seed)
+            noisy = correct(covariance_of(release)).noisy
+            base = pilot(noisy)
+            sizes = np.abs(infer(noisy, base.precision).partial_correlation)
+            found.append([average_precision_score(edges, score) for score in (evidence(noisy, base), sizes)])
+    heavy, little = (np.mean(found, axis=0) for found in ranked.values())
+    assert heavy[0] > heavy[1] + 0.05
+    assert little[0] > little[1] - 0.01
 
 
 @pytest.mark.parametrize("mu", [900.0, 42.0])

@@ -110,6 +110,11 @@ test("the publisher's journey: a file, a plan, a look ahead, a promise, a releas
   assert.match(await page.frameLocator("#statement").locator("h1").textContent(), /Privacy statement: Ortsnetz/);
   archive = await saved(page, page.locator("#bundle"));
   assert.match(execFileSync(command, ["verify", archive], {encoding: "utf8"}), /Every file is as it was published/);
+  await page.locator("#again").click();
+  await shown(page, "form");
+  assert.equal(await page.locator("#title").inputValue(), "");
+  await page.locator("#earlier .file", {hasText: "Ortsnetz-release"}).click();
+  await shown(page, "result");
   await nothingLeaked(seen);
   await close();
 });
@@ -169,6 +174,8 @@ test("the analyst's journey: an archive, a graph, the report's own view, every f
   assert.match(readFileSync(csv, "utf8"), /^"source","target"/);
   await page.reload();
   await page.frameLocator("#report").locator("#graph circle").first().waitFor();
+  await page.locator("#back").click();
+  await shown(page, "opened");
   await nothingLeaked(seen);
   await close();
 });

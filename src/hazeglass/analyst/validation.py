@@ -66,11 +66,18 @@ def check_diagonal(S: FloatArray, penalty: Penalty, names: Sequence[str] | None 
     variance, paid = float(S[first, first]), float(penalty.diagonal[first])
     more = f" (and {bad.size - 1} more columns)" if bad.size > 1 else ""
     if paid > 0:
-        needed = float(-np.min(np.diagonal(S)))
-        remedy = f"Use alpha > {needed:.4g}, or drop the column, or repair S with nearest_psd_max_norm."
+        with np.errstate(divide="ignore", invalid="ignore"):
+            needed = float(np.max((-np.diagonal(S) / penalty.diagonal)[bad])) * penalty.alpha
+        remedy = (
+            f"An estimate exists only for alpha > d(S), and d(S) >= {needed:.4g}. Use alpha > {needed:.4g}, or drop "
+            "the column, or repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
+        )
     else:
-        remedy = "Drop the column, or penalise its diagonal with alpha > 0 (penalize_diagonal=True)."
+        remedy = (
+            "With a free diagonal d(S) is infinite. Drop the column, or penalise its diagonal with alpha > 0 "
+            "(penalize_diagonal=True), or repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
+        )
     raise UnboundedObjectiveError(
         f"column {column_name(first, names)}{more} has variance {variance:.4g} and diagonal penalty {paid:.4g} "
-        f"at alpha={penalty.alpha:.4g}: their sum must be positive, or the likelihood is unbounded. {remedy}"
+        f"at alpha = {penalty.alpha:.4g}: their sum must be positive, or the likelihood is unbounded. {remedy}"
     )

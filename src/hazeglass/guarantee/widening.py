@@ -77,6 +77,8 @@ def widen(second: FloatArray, radius: float, mean: FloatArray | None = None) -> 
     None where the iteration does not converge: the rows were clipped beyond telling.
     """
     narrow, vectors = np.linalg.eigh(second)
+    if float(np.maximum(narrow, 0.0).sum()) >= radius**2:  # rows in the ball cannot be that long on average
+        return None
     model = _Model(narrow.size, radius, None if mean is None else vectors.T @ mean)
     solved = _fixed_point(lambda now: model.step(narrow, now), np.stack([narrow - model.mean**2, model.mean]))
     if solved is None:

@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 
 from hazeglass.publisher.compiled import elementwise
 
-__all__ = ["shrink_and_round", "to_lattice_scale", "to_unit"]
+__all__ = ["to_lattice", "to_unit"]
 
 FloatArray = NDArray[np.float64]
+_STRETCH = 256
 
 
 @elementwise
@@ -26,20 +27,26 @@ def to_unit(cells: FloatArray, lower: float, upper: float, centre: float, half_w
 
 
 @elementwise
-def to_lattice_scale(
-    unit: FloatArray, centre: FloatArray, scale: FloatArray, steps: float, out: FloatArray, squares: FloatArray
-) -> None:
-    """Columns times the steps, (u - centre) / scale * steps, and the square of each row's length, column by column."""
-    for column in range(unit.shape[0]):
-        for row in range(unit.shape[1]):
-            value = (unit[column, row] - centre[column]) / scale[column] * steps
-            out[column, row] = value
-            squares[row] += value * value
+def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: float, room: float) -> None:
+    """In place: columns become (u - centre) / scale * steps, rows longer than `room` are shrunk to it, all are rounded.
 
-
-@elementwise
-def shrink_and_round(cells: FloatArray, shrink: FloatArray) -> None:
-    """In place: every row times its factor, to the nearest whole numbers."""
-    for column in range(cells.shape[0]):
-        for row in range(cells.shape[1]):
-            cells[column, row] = np.rint(cells[column, row] * shrink[row])
+    A few hundred rows at a time, so that all their columns are still in the fastest cache for the second pass. One
+    array for both ends: of two, the compiler would have to fear that they overlap, and use no vectors if they do.
+    """
+    columns, rows = cells.shape
+    factor = np.empty(_STRETCH)
+    for start in range(0, rows, _STRETCH):
+        size = min(_STRETCH, rows - start)
+        factor[:] = 0.0
+        for column in range(columns):
+            middle, width = centre[column], scale[column]
+            for row in range(size):
+                value = (cells[column, start + row] - middle) / width * steps
+                cells[column, start + row] = value
+                factor[row] += value * value
+        for row in range(size):
+            length = np.sqrt(factor[row])
+            factor[row] = room / length if length > room else 1.0
+        for column in range(columns):
+            for row in range(size):
+                cells[column, start + row] = np.rint(cells[column, start + row] * factor[row])

@@ -40,15 +40,13 @@ def standardise_to_lattice(
     out: FloatArray | None = None,
 ) -> FloatArray:
     """clip_to_lattice((rows - centre) / scale), the same bits several times as fast; `out` may be `rows`."""
-    from hazeglass.publisher.cell_kernels import shrink_and_round, to_lattice_scale
+    from hazeglass.publisher.cell_kernels import to_lattice
 
-    columns, squares = np.ascontiguousarray(rows.T), np.zeros(len(rows))
-    lattice = np.empty_like(columns) if out is None else out.T
-    to_lattice_scale(columns, centre, scale, float(steps), lattice, squares)
-    if radius is None:
-        return np.rint(lattice, out=lattice).T
-    room = _room(len(centre), steps, radius)
-    shrink_and_round(lattice, room / np.maximum(np.sqrt(squares, out=squares), room))
+    lattice = np.array(rows.T, order="C") if out is None else out.T
+    if out is not None and out is not rows:
+        out[:] = rows
+    room = math.inf if radius is None else _room(len(centre), steps, radius)
+    to_lattice(lattice, centre, scale, float(steps), room)
     return lattice.T
 
 

@@ -69,6 +69,7 @@ def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
         "title": manifest.title,
         "form": manifest.form,
         "rows": manifest.n,
+        "rows_stated": request["rows"],
         "columns": len(manifest.columns),
         "mu": manifest.mu,
         "epsilon": manifest.epsilon,

@@ -21,6 +21,7 @@ from hazeglass.errors import HazeglassError, HazeglassWarning
 __all__ = ["Operation", "Report", "run"]
 
 _SECONDS_BETWEEN_REPORTS = 0.1
+_cancelled = threading.Event()
 
 
 class Report:
@@ -66,6 +67,9 @@ def run(operations: Mapping[str, Operation]) -> None:
     except HazeglassError as error:
         report.tell(state="failed", error=str(error), refused=error.exit_status == 3)
     except Exception as error:
+        if _cancelled.is_set():  # an interrupt inside a library may come out as an error of its own
+            report.tell(state="cancelled")
+            return
         traceback.print_exc()  # to the studio's terminal; the browser learns the kind of error and no more
         report.tell(
             state="failed",
@@ -84,6 +88,7 @@ def _stop_with_the_studio() -> None:
     """Wait for the end of standard input, then interrupt the work as Ctrl-C would."""
     while sys.stdin.readline():
         pass
+    _cancelled.set()
     main = threading.main_thread().ident
     if hasattr(signal, "pthread_kill") and main is not None:
         signal.pthread_kill(main, signal.SIGINT)

@@ -19,6 +19,9 @@ export function forget() {
   save();
 }
 
+// Where the release and a new ledger go: beside the data.
+export const outFolder = () => ({root: draft.data.root, path: draft.data.path.split("/").slice(0, -1).join("/")});
+
 export const used = () => draft.columns.filter((column) => column.use && column.name !== idColumn());
 export const idColumn = () => draft.release.protects === "person" ? draft.release.id_column : undefined;
 

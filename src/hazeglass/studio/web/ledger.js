@@ -1,6 +1,6 @@
 // The ledger's state as a bar: what was spent, what this release would take, what is left.
 import {Browser} from "./browse.js";
-import {draft, plan, save} from "./draft.js";
+import {draft, outFolder, plan, save} from "./draft.js";
 import {element, find, number, parsed, post, say} from "./page.js";
 
 let book = null, look = null;
@@ -51,7 +51,7 @@ export function startLedger(changed) {
   find("ledger-none").addEventListener("click", () => { draft.ledger = null; refresh(); changed(); });
   find("ledger-make").addEventListener("click", async () => {
     if (draft.data === null) { say(find("ledger-note"), "Choose the data first: the ledger is put beside it."); return; }
-    const folder = {root: draft.data.root, path: draft.data.path.split("/").slice(0, -1).join("/")}, name = find("ledger-name").value.trim();
+    const folder = outFolder(), name = find("ledger-name").value.trim();
     try {
       await post("/publisher/ledger/new", {folder, name, dataset: find("ledger-dataset").value, epsilon: parsed(find("ledger-epsilon").value), delta: draft.budget.delta, document: plan()});
       find("ledger-form").hidden = true;

@@ -1,6 +1,6 @@
 """Run by the environment of dpmm, not by ours: rows in, as many MST synthetic rows of the same promise out.
 
-    .venv-dpmm/bin/python benchmarks/mst_rows.py rows.npy made.npy epsilon delta seed
+    .venv-dpmm/bin/python benchmarks/tools/mst_rows.py rows.npy made.npy epsilon delta seed
 
 Columns are cut into ten bins of equal width between the public bounds, which costs MST no budget.
 """

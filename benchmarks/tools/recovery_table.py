@@ -1,6 +1,6 @@
 """Tables and a picture from the results of benchmarks/recovery.py.
 
-python benchmarks/recovery_table.py results.csv [more.csv ...] --markdown tables.md --picture recovery.png
+python benchmarks/tools/recovery_table.py results.csv [more.csv ...] --markdown tables.md --picture recovery.png
 """
 
 from __future__ import annotations
