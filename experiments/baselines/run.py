@@ -28,9 +28,8 @@ def cells(setup: Setup) -> list[Cell]:
     recipe = read_recipe(__file__, setup)
     return [
         Cell(f"baselines/{name}-run{run}", "baselines.run:measure", {"name": name, "run": run})
-        for run in range(recipe["runs"])
-        for name in recipe["datasets"]
-        if run < _runs(recipe, name)
+        for name in sorted(recipe["datasets"], key=lambda name: name in recipe["large"])
+        for run in range(_runs(recipe, name))
     ]
 
 

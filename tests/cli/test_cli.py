@@ -247,7 +247,7 @@ def test_interrupting_publish_leaves_nothing_behind(desk):
     replace(desk, 'form = "moments"', 'form = "table"')
     command = [sys.executable, "-m", "hazeglass.cli", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
     process = subprocess.Popen(command, cwd=desk, stderr=subprocess.PIPE, text=True)
-    for _ in range(200):
+    for _ in range(3000):
         if any(desk.glob(".release.partial-*")):
             break
         time.sleep(0.02)
