@@ -1,6 +1,6 @@
 """The same two tasks for hazeglass and for the tools people use today; docs/comparison.md discusses the answers.
 
-    python benchmarks/compare_tools.py [--out comparison.json] [--days 365] [--timeout 300]
+    python benchmarks/compare_tools.py [--out comparison.json] [--days 365] [--timeout 300] [--tools ...]
 
 clean     a covariance without noise, the same penalty: seconds, objective above the best one, a certificate or not
 indefinite  the same with noise subtracted, so that it is not positive semidefinite: what does the tool say?
@@ -34,29 +34,34 @@ SEEDS = 3
 # ------------------------------------------------------------------------------------------- what a worker can do
 
 
+def lifted(S):
+    """Those that do not penalise the diagonal solve the same problem with alpha added to it."""
+    return S + ALPHA * np.eye(len(S))
+
+
 def sklearn_glasso(S):
     from sklearn.covariance import graphical_lasso
 
-    return graphical_lasso(S, ALPHA, tol=1e-6, max_iter=1000)[1]
+    return graphical_lasso(lifted(S), ALPHA, tol=1e-6, enet_tol=1e-8, max_iter=200)[1]
 
 
 def gglasso_glasso(S):
     from gglasso.solver.single_admm_solver import ADMM_SGL
 
-    eye = np.eye(len(S))
-    return ADMM_SGL(S, ALPHA, eye, tol=1e-8, rtol=1e-8, max_iter=5000)[0]["Theta"]
+    return ADMM_SGL(lifted(S), ALPHA, np.eye(len(S)), tol=1e-8, rtol=1e-8, verbose=False)[0]["Theta"]
 
 
 def skglm_glasso(S):
     from skglm.covariance import GraphicalLasso
 
-    return GraphicalLasso(alpha=ALPHA, tol=1e-8, max_iter=1000).fit(S).precision_
+    model = GraphicalLasso(alpha=ALPHA, tol=1e-6, inner_tol=1e-7, max_iter=200)
+    return model.fit(lifted(S), mode="precomputed").precision_
 
 
 def hazeglass_glasso(S):
     import hazeglass as hg
 
-    return hg.graphical_lasso(S, ALPHA, penalize_diagonal=False).precision
+    return hg.graphical_lasso(S, ALPHA).precision
 
 
 def opendp_moments(rows, seed):
@@ -148,26 +153,22 @@ def _timed(answer, name, function, *arguments):
 
 R_SCRIPT = """
 arguments <- commandArgs(TRUE)
-run <- function(name) {
-  S <- as.matrix(read.csv(paste0(arguments[1], "/", name, ".csv"), header = FALSE))
-  if (arguments[2] == "R glasso") fit <- function() glasso::glasso(S, ALPHA, thr = 1e-8, penalize.diagonal = FALSE)$wi
-  else fit <- function() as.matrix(huge::huge.glasso(S, lambda = ALPHA, verbose = FALSE)$icov[[1]])
-  seconds <- system.time(T <- tryCatch(fit(), error = function(e) { cat(conditionMessage(e)); NULL }))[3]
-  if (!is.null(T)) write.table(T, paste0(arguments[1], "/", name, "-out.csv"), sep = ",", row.names = FALSE,
-                               col.names = FALSE)
-  cat(name, seconds, "\\n")
-}
-run("clean"); run("indefinite")
+S <- as.matrix(read.csv(paste0(arguments[1], "/", arguments[3], ".csv"), header = FALSE))
+if (arguments[2] == "R glasso") fit <- function() glasso::glasso(S, ALPHA, thr = 1e-8, maxit = 1000)$wi
+if (arguments[2] == "R huge") fit <- function() as.matrix(
+  huge::huge(S, lambda = ALPHA, method = "glasso", verbose = FALSE)$icov[[1]])
 cat("version", as.character(packageVersion(sub("R ", "", arguments[2]))), "\\n")
+seconds <- system.time(T <- fit())[3]
+write.table(T, paste0(arguments[1], "/", arguments[3], "-out.csv"), sep = ",", row.names = FALSE, col.names = FALSE)
+cat("seconds", seconds, "\\n")
 """.replace("ALPHA", str(ALPHA))
 
 
 def objective(T, S) -> float:
-    """-log det T + tr(S T) + alpha sum of |off-diagonal|; infinite where T is not positive definite."""
+    """-log det T + tr(S T) + alpha times the sum of all |entries|; infinite where T is not positive definite."""
     if not np.isfinite(T).all() or np.linalg.eigvalsh((T + T.T) / 2)[0] <= 0:
         return float("inf")
-    off = np.abs(T).sum() - np.abs(np.diag(T)).sum()
-    return float(-np.linalg.slogdet(T)[1] + np.trace(S @ T) + ALPHA * off)
+    return float(-np.linalg.slogdet(T)[1] + np.trace(S @ T) + ALPHA * np.abs(T).sum())
 
 
 def run_peer(tool: str, source: Path, folder: Path, timeout: float) -> tuple[dict, dict]:
@@ -186,27 +187,29 @@ def run_peer(tool: str, source: Path, folder: Path, timeout: float) -> tuple[dic
         return json.loads(target.with_suffix(".json").read_text()), dict(found)
 
 
-def run_r(tool: str, given: dict, folder: Path) -> tuple[dict, dict]:
+def run_r(tool: str, given: dict, folder: Path, timeout: float) -> tuple[dict, dict]:
     if shutil.which("Rscript") is None:
         return {"skipped": "Rscript is not installed"}, {}
+    script, answer, results = folder / "peer.R", {}, {}
+    script.write_text(R_SCRIPT)
     for name in ("clean", "indefinite"):
         np.savetxt(folder / f"{name}.csv", given[name], delimiter=",")
-    script = folder / "peer.R"
-    script.write_text(R_SCRIPT)
-    done = subprocess.run(["Rscript", script, str(folder), tool], capture_output=True, text=True, timeout=300)
-    if done.returncode:
-        return {"skipped": done.stderr.strip()[-200:]}, {}
-    answer, results = {}, {}
-    for line in done.stdout.splitlines():
-        words = line.split()
-        if words and words[0] == "version":
-            answer["version"] = words[1]
-        elif len(words) > 1 and words[-2] in given:
-            answer[words[-2]] = {"seconds": float(words[-1])}
-    for name in ("clean", "indefinite"):
+        command = ["R", "--no-echo", "--no-restore", f"--file={script}", "--args", str(folder), tool, name]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        except subprocess.TimeoutExpired:
+            answer[name] = {"seconds": timeout, "error": f"not done after {timeout:g} s"}
+            continue
+        for words in map(str.split, done.stdout.splitlines()):
+            if words[:1] == ["version"]:
+                answer["version"] = words[1]
+            elif words[:1] == ["seconds"]:
+                answer[name] = {"seconds": float(words[1])}
         if (out := folder / f"{name}-out.csv").exists():
             results[name] = np.loadtxt(out, delimiter=",")
             out.unlink()
+        else:
+            answer[name] = {"error": (done.stdout + done.stderr).strip()[-200:]}
     return answer, results
 
 
@@ -254,16 +257,16 @@ def judge_private(covariance, feeder) -> dict:
 
 
 def problems(seed: int = 0) -> dict:
-    """A clean covariance of 200 columns in a sparse graph, and one from which noise was subtracted."""
+    """A clean covariance of 100 columns in a sparse graph, and one below d(S): noise subtracted, no estimate exists."""
     rng = np.random.default_rng(seed)
-    p, n = 200, 600
+    p, n = 100, 400
     precision = np.eye(p)
     for k in range(p - 1):
         precision[k, k + 1] = precision[k + 1, k] = 0.3
         precision[k, (k + 7) % p] = precision[(k + 7) % p, k] = 0.15
     rows = rng.multivariate_normal(np.zeros(p), np.linalg.inv(precision), size=n)
-    noisy = rows + 0.7 * rng.standard_normal(rows.shape)
-    return {"clean": np.cov(rows, rowvar=False), "indefinite": np.cov(noisy, rowvar=False) - 0.49 * np.eye(p)}
+    noisy = rows + 1.5 * rng.standard_normal(rows.shape)
+    return {"clean": np.cov(rows, rowvar=False), "indefinite": np.cov(noisy, rowvar=False) - 2.25 * np.eye(p)}
 
 
 def main() -> None:
@@ -271,35 +274,36 @@ def main() -> None:
     parser.add_argument("--worker", nargs=3, metavar=("TOOL", "IN", "OUT"))
     parser.add_argument("--out", type=Path)
     parser.add_argument("--days", type=int, default=365)
+    parser.add_argument("--tools", nargs="*", default=list(TOOLS), help="which of the others to run")
     parser.add_argument("--timeout", type=float, default=300)
     options = parser.parse_args()
     if options.worker:
         work(*options.worker)
         return
     with tempfile.TemporaryDirectory() as name:
-        results = compare(Path(name), options.days, options.timeout)
+        results = compare(Path(name), options)
     if options.out:
         options.out.write_text(json.dumps(results, indent=1))
 
 
-def compare(folder: Path, days: int, timeout: float) -> dict:
+def compare(folder: Path, options: argparse.Namespace) -> dict:
     import hazeglass as hg
 
     warnings.simplefilter("ignore")
-    given, feeder = problems(), hg.datasets.make_feeder(days=days)
+    given, feeder = problems(), hg.datasets.make_feeder(days=options.days)
     np.savez(folder / "clean.npz", **given)
     np.savez(folder / "rows.npz", rows=feeder.data)
     answers = {"hazeglass": run_ours(given)}
-    for tool in ("scikit-learn", "GGLasso", "skglm"):
-        answers[tool] = run_peer(tool, folder / "clean.npz", folder, timeout)
+    for tool in (name for name, (task, *_) in TOOLS.items() if task == "clean" and name in options.tools):
+        answers[tool] = run_peer(tool, folder / "clean.npz", folder, options.timeout)
     for tool in ("R glasso", "R huge"):
-        answers[tool] = run_r(tool, given, folder)
+        answers[tool] = run_r(tool, given, folder, options.timeout)
     results = {"clean": show_solvers(answers, given), "private": {}}
     print(f"\n{'private task':15} {'version':9} AUC of three runs, seconds of one")
     results["private"]["hazeglass"] = ours_private(feeder, folder)
     print(f"{'hazeglass':15} {version('hazeglass'):9} {_aucs(results['private']['hazeglass'])}", flush=True)
-    for tool in ("OpenDP", "diffprivlib", "MST (dpmm)", "AIM (dpmm)"):
-        answer, found = run_peer(tool, folder / "rows.npz", folder, timeout)
+    for tool in (name for name, (task, *_) in TOOLS.items() if task == "private" and name in options.tools):
+        answer, found = run_peer(tool, folder / "rows.npz", folder, options.timeout)
         lines = [{**judge_private(found[key], feeder), **answer[key]} for key in sorted(found)]
         results["private"][tool] = {**answer, "runs": lines}
         wrong = next(

@@ -92,3 +92,12 @@ def test_strong_dependence_is_not_shrunk_away(mu):
     coverage, of_edges, _ = measure("table", mu, strong_chain, 10)
     assert coverage > 0.92
     assert of_edges > 0.85
+
+
+def test_error_bars_do_not_depend_on_the_penalty():
+    rows = np.random.default_rng(0).standard_normal((500, P))
+    release = simulate(rows, plan_for("moments", 5.0), seed=0)
+    one, other = (hg.recover(release, alpha=alpha).edges for alpha in (0.05, 0.4))
+    for name in ("partial_correlation", "std_error", "p_value", "selected"):
+        assert one[name].equals(other[name])
+    assert not one["precision"].equals(other["precision"])

@@ -81,3 +81,27 @@ def test_solvers_agree_on_indefinite_input(kind: int) -> None:
     answers = [graphical_lasso(S, alpha, solver=name, tol=1e-10).precision for name in ("cd", "newton", "admm")]
     for other in answers[1:]:
         assert np.max(np.abs(other - answers[0])) < 1e-4 * max(1.0, float(np.max(np.abs(answers[0]))))
+
+
+@pytest.mark.slow
+def test_five_hundred_indefinite_matrices_of_5_to_100_columns() -> None:
+    """Above the smallest eigenvalue's size a fit always exists, below a p-th of it never: d(S) lies between."""
+    rng = np.random.default_rng(11)
+    tried = refused = 0
+    while tried < 500:
+        p = int(rng.integers(5, 101))
+        S = indefinite_family(tried % 6, p, seed=int(rng.integers(2**20)))
+        lowest = -float(np.linalg.eigvalsh(S)[0])
+        if lowest <= 0:
+            continue
+        tried += 1
+        if tried % 25:
+            answer = graphical_lasso(S, float(rng.uniform(1.05, 3.0)) * lowest)
+            assert answer.converged
+            assert answer.gap <= 1e-6 * p
+            np.linalg.cholesky(answer.precision)
+        else:
+            with pytest.raises(UnboundedObjectiveError):
+                graphical_lasso(S, 0.5 * lowest / p)
+            refused += 1
+    assert refused == 20

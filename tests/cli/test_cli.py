@@ -184,6 +184,13 @@ def test_a_scaffold_leaves_text_out_and_survives_odd_names(tmp_path):
     assert hg.Plan.load(tmp_path / "plan.toml").names == (odd, "count")
 
 
+def test_preview_says_when_a_plan_can_show_nothing(desk):
+    plan = (desk / "plan.toml").read_text()
+    (desk / "plan.toml").write_text(plan.replace('form = "moments"', 'form = "table"'))
+    done = hazeglass("plan", "preview", "plan.toml", "--rows", "5000", cwd=desk)
+    assert 'no edge can be found, however strong; form = "moments" would' in " ".join(done.stdout.split())
+
+
 def test_preview_speaks_json_and_words(desk):
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--json", cwd=desk)
     look = json.loads(done.stdout)
@@ -240,7 +247,7 @@ def test_interrupting_publish_leaves_nothing_behind(desk):
     replace(desk, 'form = "moments"', 'form = "table"')
     command = [sys.executable, "-m", "hazeglass.cli", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
     process = subprocess.Popen(command, cwd=desk, stderr=subprocess.PIPE, text=True)
-    for _ in range(200):
+    for _ in range(3000):
         if any(desk.glob(".release.partial-*")):
             break
         time.sleep(0.02)

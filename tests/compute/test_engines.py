@@ -97,3 +97,25 @@ def test_a_lost_worker_costs_no_block(cluster, tmp_path):
     found = list(get_engine("dask").map(KillOnce(str(tmp_path / "killed")), (Secret(k) for k in range(12))))
     assert (tmp_path / "killed").exists()
     assert found == list(range(12))
+
+
+def test_a_worker_that_dies_while_it_is_handed_a_block_is_passed_over(cluster, monkeypatch):
+    import distributed
+
+    monkeypatch.setattr("hazeglass.compute.dask_engine.time.sleep", lambda seconds: None)
+    scatter, failures = distributed.Client.scatter, [OSError("connection reset"), TimeoutError()]
+
+    def failing(self, *arguments, **options):
+        if failures:
+            raise failures.pop()
+        return scatter(self, *arguments, **options)
+
+    monkeypatch.setattr(distributed.Client, "scatter", failing)
+    assert list(get_engine("dask").map(number_of, [Secret(5), Secret(6)])) == [5, 6]
+    failures.extend([OSError()] * 4)
+    with pytest.raises(InputError, match="one worker after the other"):
+        list(get_engine("dask").map(number_of, [Secret(5)]))
+
+
+def number_of(block):
+    return block.number

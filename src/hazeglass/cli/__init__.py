@@ -5,6 +5,8 @@ __all__ = ["main"]
 
 def main() -> None:
     """Entry point of the `hazeglass` command."""
-    from hazeglass.cli.app import app
-
+    try:
+        from hazeglass.cli.app import app
+    except KeyboardInterrupt:  # before a command could catch it
+        raise SystemExit(130) from None
     app()

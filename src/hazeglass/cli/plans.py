@@ -81,6 +81,10 @@ def show_preview(look: Preview, console: Console) -> None:
         f"it is supposed to be {look.supposed_spread:.2g} of half the bounds.",
         highlight=False,
     )
+    if look.chosen.detectable >= 1:
+        best = min(look.forms, key=lambda form: form.detectable)
+        remedy = f'form = "{best.form}" would' if best.detectable < 1 else "more rows or a larger epsilon could"
+        console.print(f"With this plan no edge can be found, however strong; {remedy} show some.", highlight=False)
     if look.rows_for_equal_noise is not None:
         console.print(
             f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.", highlight=False

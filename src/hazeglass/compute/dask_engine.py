@@ -11,6 +11,7 @@ A task whose worker is lost runs again elsewhere. The caller gets one result per
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -155,8 +156,22 @@ class _Task(Generic[B, R]):
         if isinstance(self.block, Partition):  # rows that the cluster itself computes, or holds already
             work = self.function.with_rows, self.block.without_rows(), self.client.compute(self.block.wanted)
         elif not getattr(self.block, "public", True):
-            work = self.function, self.client.scatter([self.block], direct=True, hash=False)[0]
+            work = self.function, self._handed_over()
         self.future = self.client.submit(*work, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
+
+    def _handed_over(self) -> Any:
+        """The block on some worker; one that dies while it is being handed its block is passed over."""
+        for attempt in range(1, _TRIES + 1):
+            try:
+                return self.client.scatter([self.block], direct=True, hash=False)[0]
+            except (OSError, TimeoutError):
+                time.sleep(0.5 * attempt)  # until the scheduler has noticed, or the worker is back
+        raise self._lost()
+
+    def _lost(self) -> InputError:
+        return InputError(
+            f"dask lost one worker after the other on {self.block!r}. Give the workers more memory, or use fewer."
+        )
 
     def result(self) -> R:
         """Wait for it; a cluster that keeps losing workers is an error."""
@@ -176,9 +191,7 @@ class _Task(Generic[B, R]):
             if isinstance(found, _Failure):
                 raise found.error
             return found  # type: ignore[no-any-return]
-        raise InputError(
-            f"dask lost one worker after the other on {self.block!r}. Give the workers more memory, or use fewer."
-        )
+        raise self._lost()
 
     def cancel(self) -> None:
         """Let the cluster forget it."""
