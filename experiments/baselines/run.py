@@ -137,5 +137,5 @@ def _draw(records: list[dict[str, Any]], path: Path) -> None:
     place.grid(axis="x", color="#e4e4e4")
     place.set_axisbelow(True)
     place.invert_yaxis()
-    place.legend(fontsize=7, frameon=False, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
+    figure.legend(fontsize=7, frameon=False, ncols=4, loc="outside lower center")
     save(figure, path)
