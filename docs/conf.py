@@ -48,7 +48,7 @@ html_css_files = ["hazeglass.css"]
 html_show_sourcelink = False
 # Pages without pages below them need no list of those.
 ALONE = ("index", "house", "paper", "comparison", "datasets", "scale", "journeys", "format/*", "evidence/*")
-html_sidebars = dict.fromkeys(ALONE, [])
+html_sidebars = {page: [] for page in ALONE}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_prev_next": True,
