@@ -153,10 +153,11 @@ def _timed(answer, name, function, *arguments):
 
 R_SCRIPT = """
 arguments <- commandArgs(TRUE)
-S <- as.matrix(read.csv(paste0(arguments[1], "/", arguments[3], ".csv"), header = FALSE))
+S <- unname(as.matrix(read.csv(paste0(arguments[1], "/", arguments[3], ".csv"), header = FALSE)))
 if (arguments[2] == "R glasso") fit <- function() glasso::glasso(S, ALPHA, thr = 1e-8, maxit = 1000)$wi
 if (arguments[2] == "R huge") fit <- function() as.matrix(
   huge::huge(S, lambda = ALPHA, method = "glasso", verbose = FALSE)$icov[[1]])
+invisible(loadNamespace(sub("R ", "", arguments[2])))
 cat("version", as.character(packageVersion(sub("R ", "", arguments[2]))), "\\n")
 seconds <- system.time(T <- fit())[3]
 write.table(T, paste0(arguments[1], "/", arguments[3], "-out.csv"), sep = ",", row.names = FALSE, col.names = FALSE)
@@ -206,7 +207,7 @@ def run_r(tool: str, given: dict, folder: Path, timeout: float) -> tuple[dict, d
             elif words[:1] == ["seconds"]:
                 answer[name] = {"seconds": float(words[1])}
         if (out := folder / f"{name}-out.csv").exists():
-            results[name] = np.loadtxt(out, delimiter=",")
+            results[name] = np.genfromtxt(out, delimiter=",")
             out.unlink()
         else:
             answer[name] = {"error": (done.stdout + done.stderr).strip()[-200:]}
@@ -336,6 +337,8 @@ def _verdict(answer: dict, found: dict, given: dict) -> str:
     if "indefinite" not in found:
         return answer.get("indefinite", {}).get("error", "an error")
     value = objective(found["indefinite"], given["indefinite"])
+    if not np.isfinite(found["indefinite"]).all():
+        return "a matrix of NaN"
     return f"an answer, objective {value:.4g}" if np.isfinite(value) else "a matrix that is not positive definite"
 
 
