@@ -139,6 +139,8 @@ def test_components_are_solved_apart_and_any_number_of_threads_gives_the_same_bi
     assert one.gap <= 1e-6 * 60
     direct = -np.linalg.slogdet(one.precision)[1] + np.vdot(S, one.precision) + 0.05 * np.sum(np.abs(one.precision))
     assert one.objective == pytest.approx(direct)
+    with pytest.raises(SolverInputError, match="n_threads must be >= 1"):
+        graphical_lasso(S, 0.05, n_threads=0)
 
 
 def test_numba_and_scipy_are_imported_only_when_a_solver_runs() -> None:

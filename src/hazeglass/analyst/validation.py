@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,7 +15,7 @@ from hazeglass.errors import SolverInputError, UnboundedObjectiveError
 ASYMMETRY = 1e-8  # relative to the largest entry: what a dot product's rounding can leave
 
 
-def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArray:
+def as_covariance(S: ArrayLike, names: Sequence[str] | None = None, n_threads: int = 1) -> FloatArray:
     """S as a finite, exactly symmetric, C-ordered float64 matrix; the caller's array is never written to."""
     try:
         matrix = np.asarray(S, dtype=np.float64)
@@ -25,7 +26,7 @@ def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArra
     matrix = np.ascontiguousarray(matrix)
     if not matrix.flags.writeable:
         matrix = matrix.copy()  # never written to, but compiled code knows two kinds of array: one is enough
-    poison, gap = _inspect(matrix)
+    poison, gap = _inspect(matrix, n_threads)
     if poison == 0.0 and gap == 0.0:
         return matrix
     if not np.all(np.isfinite(matrix)):
@@ -43,13 +44,17 @@ def as_covariance(S: ArrayLike, names: Sequence[str] | None = None) -> FloatArra
     return (matrix + matrix.T) / 2
 
 
-def _inspect(A: FloatArray) -> tuple[float, float]:
+def _inspect(A: FloatArray, n_threads: int) -> tuple[float, float]:
     from hazeglass.analyst.solvers.compiled import announce_compilation
     from hazeglass.analyst.solvers.screen_kernel import inspect
 
     announce_compilation(inspect)
-    poison, gap = inspect(A)
-    return float(poison), float(gap)
+    if n_threads == 1:
+        poison, gap = inspect(A, 0, 1)
+        return float(poison), float(gap)
+    with ThreadPoolExecutor(n_threads) as pool:
+        parts = list(pool.map(lambda part: inspect(A, part, n_threads), range(n_threads)))
+    return float(sum(part[0] for part in parts)), float(sum(part[1] for part in parts))
 
 
 def column_name(index: int, names: Sequence[str] | None) -> str:

@@ -120,11 +120,13 @@ def graphical_lasso(
     [[1.1, 0.4], [0.4, 1.1]]
     """
     check_settings(solver, tol, max_iter)
+    if n_threads < 1:
+        raise SolverInputError(f"n_threads must be >= 1, got {n_threads}.")
     if device is not None:
         if solver != "auto" or warm_start is not None:
             raise SolverInputError('device goes with solver="auto" and no warm_start: it has one way of its own.')
         return _on_device(covariance, alpha, weights, penalize_diagonal, tol, max_iter, device)
-    S = as_covariance(covariance, names)
+    S = as_covariance(covariance, names, n_threads)
     penalty = make_penalty(S.shape[0], alpha, weights, penalize_diagonal)
     check_diagonal(S, penalty, names)
     start = start_from(warm_start, S.shape[0])

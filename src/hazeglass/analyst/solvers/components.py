@@ -57,10 +57,15 @@ def solve_blocks(
     if len(blocks) == 1:
         return solve(S, penalty, start)
     large = _batch([rows for rows in blocks if rows.size > 2])
+    T, W = np.zeros(S.shape), np.zeros(S.shape)
 
     def one(rows: NDArray[np.intp]) -> Named:
         part = None if start is None else start.part(rows)
-        return solve(np.ascontiguousarray(S[_place(rows)]), penalty.part(rows), part)
+        answer = solve(np.ascontiguousarray(S[_place(rows)]), penalty.part(rows), part)
+        found = answer.attempt.certificate
+        if found is not None:  # written here, so that threads share this work too
+            T[_place(rows)], W[_place(rows)] = found.precision, found.covariance
+        return answer
 
     if n_threads > 1 and len(large) > 1:
         with ThreadPoolExecutor(n_threads) as pool:
@@ -68,7 +73,7 @@ def solve_blocks(
     else:
         answers = [one(rows) for rows in large]
     pairs = np.array([rows for rows in blocks if rows.size == 2], dtype=np.intp).reshape(-1, 2)
-    return _assemble(S, penalty, large, answers, pairs)
+    return _assemble(S, penalty, T, W, answers, pairs)
 
 
 def _batch(components: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
@@ -86,18 +91,14 @@ def _batch(components: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
 
 
 def _assemble(
-    S: FloatArray, penalty: Penalty, large: list[NDArray[np.intp]], answers: list[Named], pairs: NDArray[np.intp]
+    S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, answers: list[Named], pairs: NDArray[np.intp]
 ) -> Named:
-    """Block-diagonal T and W; log det, objective and gap add up."""
-    p = penalty.size
-    T, W = np.zeros((p, p)), np.zeros((p, p))
+    """Complete the block-diagonal T and W; log det, objective and gap add up."""
     objective = gap = kkt = 0.0
-    for rows, answer in zip(large, answers, strict=True):
+    for answer in answers:
         found = answer.attempt.certificate
         if answer.attempt.unbounded or found is None:
             return answer
-        place = _place(rows)
-        T[place], W[place] = found.precision, found.covariance
         objective, gap, kkt = objective + found.objective, gap + found.gap, max(kkt, found.kkt)
     if not _fill_pairs(S, penalty, pairs, T, W):
         return Named(Attempt(None, 0, unbounded=True), "closed form")

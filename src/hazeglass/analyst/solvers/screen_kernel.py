@@ -8,16 +8,17 @@ from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 
 @kernel
-def inspect(S):  # type: ignore[no-untyped-def]
+def inspect(S, part, parts):  # type: ignore[no-untyped-def]
     """(sum of 0 * S, sum of |S - S'|): the first is not 0 when an entry is NaN or infinite, the second when asymmetric.
 
     Tile by tile, each transposed into a buffer first, so that reads stay in cache and sums use the vector units.
+    Of several parts, each takes every so many-th row of tiles.
     """
     p = S.shape[0]
     tile = 32
     buffer = np.empty((tile, tile))
     poison = gap = 0.0
-    for i0 in range(0, p, tile):
+    for i0 in range(part * tile, p, parts * tile):
         rows = min(tile, p - i0)
         for j0 in range(0, i0 + 1, tile):
             cols = min(tile, p - j0)
