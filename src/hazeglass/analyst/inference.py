@@ -18,7 +18,7 @@ from hazeglass.analyst.nearest_psd import psd_distance
 from hazeglass.analyst.penalties import Setting, entry_weights
 from hazeglass.analyst.solvers import Solution
 
-__all__ = ["PairInference", "benjamini_hochberg", "evidence", "infer", "pilot"]
+__all__ = ["PairInference", "benjamini_hochberg", "evidence", "infer", "pair_inference", "pilot"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -84,6 +84,11 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, *, level: float = 0.95)
     estimate = -(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper]
     error = noisy.error.partial_correlation_sd(precision)[upper]
     p_value = 2 * ndtr(-np.abs(estimate) / error)
+    return pair_inference(estimate, error, p_value, level)
+
+
+def pair_inference(estimate: FloatArray, error: FloatArray, p_value: FloatArray, level: float) -> PairInference:
+    """Intervals and q-values around the estimates; nothing leaves [-1, 1]."""
     half = float(ndtri(0.5 + level / 2)) * error
     return PairInference(
         np.clip(estimate, -1.0, 1.0),

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc, ndtri
+from scipy.special import chdtrc
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
 from hazeglass.analyst.curved.group_penalty import block_norms
 from hazeglass.analyst.curved.ridge import block_scale
 from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.inference import PairInference, benjamini_hochberg
+from hazeglass.analyst.inference import PairInference, pair_inference
 
 __all__ = ["LEFTOVER", "CurvedInference", "infer_blocks"]
 
@@ -67,7 +67,7 @@ def infer_blocks(
     both = np.einsum("pa,pb->pab", directions[i], directions[j]).reshape(len(i), -1)
     estimate = np.einsum("pa,pa->p", both, entries)
     variance = np.einsum("pa,pab,pb->p", both, covariances, both)
-    linear = _pair_inference(estimate, np.sqrt(variance), p_value, level)
+    linear = pair_inference(estimate, np.sqrt(variance), p_value, level)
     curved = _is_curved(found, covariances, directions[i], directions[j])
     return CurvedInference(found, covariances, scale, statistic, linear, curved)
 
@@ -132,15 +132,3 @@ def _test(entries: FloatArray, covariances: FloatArray, margin: FloatArray) -> t
     central = chdtrc(degrees, statistic)
     shifted = ncx2.sf(statistic, degrees, np.maximum(shift, 1e-9))
     return statistic, np.asarray(np.where(shift > 1e-9, np.maximum(shifted, central), central))
-
-
-def _pair_inference(estimate: FloatArray, error: FloatArray, p_value: FloatArray, level: float) -> PairInference:
-    half = float(ndtri(0.5 + level / 2)) * error
-    return PairInference(
-        np.clip(estimate, -1.0, 1.0),
-        error,
-        np.clip(estimate - half, -1.0, 1.0),
-        np.clip(estimate + half, -1.0, 1.0),
-        p_value,
-        benjamini_hochberg(p_value),
-    )
