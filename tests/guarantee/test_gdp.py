@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.gdp import GaussianDP, _increasing_root
 
 
 def test_delta_matches_the_check_value():
@@ -102,3 +102,79 @@ def test_a_promise_needs_a_positive_mu(mu):
 def test_a_nonsense_budget_is_refused(epsilon, delta):
     with pytest.raises(InputError):
         GaussianDP.from_budget(epsilon, delta)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, math.nan, math.inf])
+def test_delta_is_asked_for_at_a_sensible_epsilon(epsilon):
+    for ask in (GaussianDP(1.0).delta, GaussianDP(1.0).log_delta):
+        with pytest.raises(InputError, match="epsilon must be"):
+            ask(epsilon)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_epsilon_is_asked_for_at_a_sensible_delta(delta):
+    with pytest.raises(InputError, match="delta must lie strictly"):
+        GaussianDP(1.0).epsilon(delta)
+
+
+@pytest.mark.parametrize("alpha", [-1e-9, 1.0 + 1e-9, math.nan])
+def test_a_false_positive_rate_is_a_probability(alpha):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        GaussianDP(1.0).tradeoff(alpha)
+
+
+def test_a_delta_that_holds_without_any_epsilon_costs_none():
+    """delta(0) is the total variation of the two normals, 2 Phi(mu/2) - 1."""
+    total_variation = 2 * NormalDist().cdf(0.05) - 1
+    assert GaussianDP(0.1).delta(0.0) == pytest.approx(total_variation, rel=1e-12)
+    assert GaussianDP(0.1).epsilon(total_variation * 1.001) == 0.0
+    assert 0.0 < GaussianDP(0.1).epsilon(total_variation * 0.999) < 0.001
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-6, 1e6])
+def test_the_inversion_reaches_far_from_where_it_starts(mu):
+    epsilon = mu * mu / 2 + mu
+    delta = GaussianDP(mu).delta(epsilon)
+    assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-9)
+
+
+def test_a_budget_beyond_all_floats_is_refused():
+    with pytest.raises(InputError, match="so tight"):
+        GaussianDP.from_budget(0.0, 1e-305)
+    with pytest.raises(InputError, match="so loose"):
+        GaussianDP(1e160).epsilon(1e-6)
+
+
+def test_a_root_that_is_met_at_the_start_is_the_answer():
+    assert _increasing_root(lambda x: x - 3.0, start=3.0) == 3.0
+    assert _increasing_root(lambda x: x - 3.0, start=1.0) == pytest.approx(3.0, rel=1e-15)
+    assert _increasing_root(lambda x: x - 3.0, start=100.0) == pytest.approx(3.0, rel=1e-15)
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.5, 1.0])
+def test_a_share_spends_its_part_of_the_square(fraction):
+    assert GaussianDP(0.7).share(fraction).mu ** 2 == pytest.approx(fraction * 0.49, rel=1e-14)
+
+
+def test_many_promises_compose_at_once():
+    assert GaussianDP(1.0).compose(GaussianDP(2.0), GaussianDP(2.0)).mu == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("t", [50.0, 99.9, 100.1, 150.0, 1e4])
+def test_small_promises_far_out_agree_with_forty_digit_arithmetic(t):
+    """delta at eps/mu = t for small mu: there the slope of Mills' ratio comes from its series, and before from erfcx."""
+    mu = 0.01
+    epsilon = mu * t + mu * mu / 2
+    # log of phi(t) * integral_0^mu (1 - s m(s)) ds, with Mills' ratio by its continued fraction in decimals
+    getcontext().prec = 40
+
+    def mills(x: Decimal) -> Decimal:
+        value = x
+        for k in range(400, 0, -1):
+            value = x + k / value
+        return 1 / value
+
+    low, high = mills(Decimal(t)), mills(Decimal(t) + Decimal(mu))
+    log_density = -Decimal(t) ** 2 / 2 - (2 * Decimal("3.14159265358979323846264338327950288419716")).ln() / 2
+    exact = float(log_density + (low - high).ln())
+    assert GaussianDP(mu).log_delta(epsilon) == pytest.approx(exact, rel=1e-11)
