@@ -76,7 +76,11 @@ class Tests:
             for number, contexts in self._data.contexts_by_lineno(self._files[name]).items():
                 if line in (None, number) or module in KERNEL_CALLERS:
                     found |= {context.rpartition("|")[0] for context in contexts if "::" in context}
-        return sorted(found & self._seconds.keys(), key=lambda test: (not _is_own(test, module), self._seconds[test]))
+        room = f"tests/{Path(module).parent.name}/"
+        return sorted(
+            found & self._seconds.keys(),
+            key=lambda test: (not _is_own(test, module), not test.startswith(room), self._seconds[test]),
+        )
 
     def within(self, tests: list[str], seconds: float) -> tuple[list[str], float]:
         """As many of them as fit the time, and how long they take."""

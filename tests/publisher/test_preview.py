@@ -96,3 +96,14 @@ def test_a_dependence_of_the_foretold_strength_is_found_as_often_as_foretold(mak
         graph = hg.recover(hg.publish(data, plan, tmp_path / str(k), simulate_seed=k))
         found += sum(frozenset(pair) in graph.pairs for pair in ("ab", "cd", "ef", "gh"))
     assert found / 40 >= 0.7
+
+
+def test_an_edge_that_every_budget_shows_needs_hardly_any(make_plan):
+    plan = make_plan()
+    assert epsilon_to_see(plan, 10**14, 0.9) == hg.GaussianDP(1e-4).epsilon(plan.delta)
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0, -0.1])
+def test_a_strength_that_no_edge_has_is_refused(make_plan, strength):
+    with pytest.raises(hg.errors.InputError, match="strictly between 0 and 1"):
+        epsilon_to_see(make_plan(), 1000, strength)
