@@ -187,7 +187,7 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("tempfile.mkdtemp", full)
-    with pytest.raises(OutputError, match="cannot write beside .*No space left"), new_folder(tmp_path / "out"):
+    with pytest.raises(OutputError, match=r"cannot write beside .*No space left"), new_folder(tmp_path / "out"):
         pass
 
 

@@ -191,7 +191,9 @@ def test_the_stairs_cover_the_half_normal_up_to_the_tail():
     assert table.value(2**128 - 1) <= 3455
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(2.0**58, math.inf), math.nextafter(2.0**-6, 0)])
+@pytest.mark.parametrize(
+    "scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(2.0**58, math.inf), math.nextafter(2.0**-6, 0)]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_scale_without_meaning_is_refused(family, scale):
     with pytest.raises(InputError, match="noise scale must lie between"):

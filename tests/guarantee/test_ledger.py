@@ -70,7 +70,7 @@ def test_a_total_variation_is_a_probability():
 
 @given(st.floats(0.01, 100), st.floats(0.001, 1.0))
 def test_a_budget_is_exceeded_by_no_more_than_the_stated_rounding(total, share):
-    """Squares may exceed the total's by 2^-40 of it, so that shares that were rounded still fit; by more they may not."""
+    """Squares may exceed the total's by 2^-40 of it, so that rounded shares still fit; by more they may not."""
     asked = total * math.sqrt(share)
     spent = math.sqrt(total**2 - asked**2) if share < 1 else 0.0
     past = spent * (1 + 2.0**-39), asked * (1 + 2.0**-39)

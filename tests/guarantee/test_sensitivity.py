@@ -142,7 +142,7 @@ def test_every_unit_has_words(name):
 
 
 def test_a_unit_covers_another_exactly_when_its_changes_include_the_others():
-    """As sets of cells of a 4 x 3 table that one change may touch: each of the other's lies inside one of this unit's."""
+    """Changes as sets of cells of a 4 x 3 table: each of the other's must lie inside one of this unit's."""
 
     def changes(unit):
         rows, columns = range(4), range(3)

@@ -2,6 +2,7 @@
 
 from decimal import Decimal, localcontext
 from fractions import Fraction
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def words(table: Thresholds) -> list[int]:
 def masses(table: Thresholds) -> list[int]:
     """The probability of each value of the table, in units of 2^-128."""
     edges = [0, *words(table), 2**128]
-    return [after - before for before, after in zip(edges, edges[1:], strict=False)]
+    return [after - before for before, after in pairwise(edges)]
 
 
 @pytest.mark.parametrize("scale", [0.3, 1.0, 3.0, 20.0])
@@ -41,7 +42,7 @@ def test_a_table_of_the_discrete_family_is_within_its_stated_total_variation(sca
     with localcontext() as context:
         context.prec = 80
         s, reach = Decimal(scale), int(30 * scale) + 30
-        weights = {k: (-(Decimal(k) / s) ** 2 / 2).exp() for k in range(-reach, reach + 1)}
+        weights = {k: (-((Decimal(k) / s) ** 2) / 2).exp() for k in range(-reach, reach + 1)}
         total = sum(weights.values())
         drawn = {table.first + j: Decimal(mass) / 2**128 for j, mass in enumerate(masses(table))}
         distance = sum(abs(weights[k] / total - drawn.get(k, Decimal(0))) for k in weights) / 2

@@ -45,12 +45,13 @@ KERNEL_CALLERS = {
 }
 LIBRARIES = (
     "numpy scipy.special scipy.optimize scipy.linalg scipy.stats numba pyarrow.parquet pyarrow.csv pyarrow.compute "
-    "pandas jsonschema jinja2 hypothesis hypothesis.strategies pytest_timeout _hypothesis_pytestplugin sklearn.base typer rich.console pytest narwhals"
+    "pandas jsonschema jinja2 hypothesis hypothesis.strategies pytest_timeout _hypothesis_pytestplugin sklearn.base "
+    "typer rich.console pytest narwhals"
 )
 PYTEST = ["-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:junitxml"]
 PYTEST += ["-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 MOST_MEMORY = 12 << 30
-OTHER_PROCESSES = ("publisher/test_dask.py", "publisher/test_ledger_storm.py", "trust/test_rooms.py", "cli/test_printing.py")
+OTHER_PROCESSES = ("test_dask.py", "test_ledger_storm.py", "trust/test_rooms.py", "cli/test_printing.py")
 
 
 class Tests:
@@ -212,7 +213,8 @@ def run_module(module: str, tests: Tests, options: argparse.Namespace) -> None:
         with out.open("a") as file:
             file.write(json.dumps(record) + "\n")
         if status == "survived":
-            print(f"{module}:{mutant.key}  ({len(selected)} tests)", flush=True)
+            sys.stdout.write(f"{module}:{mutant.key}  ({len(selected)} tests)\n")
+            sys.stdout.flush()
 
 
 def _prepare() -> None:

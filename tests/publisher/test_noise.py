@@ -229,6 +229,26 @@ def test_total_variation_is_below_the_promised_bound_at_every_scale(family):
         assert 0 < total_variation(family(scale)) <= 2.0**-100
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+def test_total_variation_is_the_sum_of_its_reasons(family):
+    """As the docstring has it: thresholds and the mass beyond, times 4 for a staircase, and what a bound leaves out."""
+    per_threshold = Fraction(65, 64) / 2**128
+
+    def stated(scale):
+        return Fraction(total_variation(family(scale)))
+
+    for scale in (0.3, 1.0, 256.0):
+        count = 2 * (math.ceil(Fraction(27, 2) * Fraction(scale)) + 1)
+        assert float(stated(scale)) == pytest.approx(float(count * per_threshold + Fraction(1, 2**130)), rel=1e-14)
+    for scale in (257.0, 4096.0, 4097.0, 1e9):
+        width = Fraction(1, 256) if family is RoundedGaussian else 2 ** (math.frexp(scale)[1] - 9) / Fraction(scale)
+        assert Fraction(1, 512) <= width <= Fraction(1, 256)
+        reasons = 4 * (math.ceil(Fraction(27, 2) / width) * per_threshold + Fraction(1, 2**130)) + Fraction(1, 2**129)
+        if family is DiscreteGaussian and scale > 4096:
+            reasons += Fraction(1, 2**110)
+        assert float(stated(scale)) == pytest.approx(float(reasons), rel=1e-14)
+
+
 def test_threads_draw_at_once_without_sharing_anything():
     results: list[np.ndarray] = []
     noise, bits = RoundedGaussian(1e9), SecretBits()
