@@ -208,7 +208,7 @@ def run_module(module: str, tests: Tests, options: argparse.Namespace) -> None:
         inside = any(mutant.line in lines for lines in functions)
         of_line = tests.of(module, mutant.line) if inside else []
         selected, seconds = tests.within(of_line or tests.of(module), options.seconds)
-        status = _status(module, mutant.tree, selected, min(allowance, 3 * seconds + 15))
+        status = _status(module, mutant.tree, selected, min(allowance, 3 * seconds + 8))
         record = {"key": mutant.key, "line": mutant.line, "change": mutant.change, "status": status, "of": count}
         with out.open("a") as file:
             file.write(json.dumps(record) + "\n")
