@@ -1,7 +1,7 @@
 """mu, epsilon, delta and the trade-off curve agree with each other and with independent arithmetic."""
 
 import math
-from decimal import Decimal, getcontext
+from decimal import Decimal, getcontext, localcontext
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.gdp import GaussianDP, _increasing_root
+from hazeglass.guarantee.gdp import GaussianDP, _increasing_root, _mills_slope
 
 
 def test_delta_matches_the_check_value():
@@ -160,21 +160,30 @@ def test_many_promises_compose_at_once():
     assert GaussianDP(1.0).compose(GaussianDP(2.0), GaussianDP(2.0)).mu == pytest.approx(3.0)
 
 
-@pytest.mark.parametrize("t", [50.0, 99.9, 100.1, 150.0, 1e4])
-def test_small_promises_far_out_agree_with_forty_digit_arithmetic(t):
-    """delta at eps/mu = t for small mu: beyond 100 the slope of Mills' ratio comes from its series."""
-    mu = 0.01
-    epsilon = mu * t + mu * mu / 2
-    # log of phi(t) * integral_0^mu (1 - s m(s)) ds, with Mills' ratio by its continued fraction in decimals
-    getcontext().prec = 40
+def mills(x: Decimal) -> Decimal:
+    """Mills' ratio by its continued fraction, x far from 0."""
+    value = x
+    for k in range(400, 0, -1):
+        value = x + k / value
+    return 1 / value
 
-    def mills(x: Decimal) -> Decimal:
-        value = x
-        for k in range(400, 0, -1):
-            value = x + k / value
-        return 1 / value
 
-    low, high = mills(Decimal(t)), mills(Decimal(t) + Decimal(mu))
-    log_density = -(Decimal(t) ** 2) / 2 - (2 * Decimal("3.14159265358979323846264338327950288419716")).ln() / 2
-    exact = float(log_density + (low - high).ln())
-    assert GaussianDP(mu).log_delta(epsilon) == pytest.approx(exact, rel=1e-11)
+@pytest.mark.parametrize("t", [30.0, 99.9, 100.1, 150.0, 1e4])
+def test_small_promises_far_out_agree_with_fifty_digit_arithmetic(t):
+    """log delta = log(phi(t) (m(t) - m(t + mu))) at epsilon = mu t + mu^2/2, where no float holds either."""
+    mu, epsilon = 0.01, 0.01 * t + 0.01**2 / 2
+    with localcontext() as context:
+        context.prec = 50
+        x = Decimal(epsilon) / Decimal(mu) - Decimal(mu) / 2
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582")
+        log_density = -x * x / 2 - (2 * pi).ln() / 2
+        exact = log_density + (mills(x) - mills(x + Decimal(mu))).ln()
+    assert GaussianDP(mu).log_delta(epsilon) == pytest.approx(float(exact), rel=1e-13)
+
+
+@pytest.mark.parametrize(("t", "digits"), [(20.0, 1e-13), (99.0, 1e-11), (100.5, 3e-13), (200.0, 1e-14), (1e6, 1e-14)])
+def test_the_slope_of_mills_ratio_is_right_on_both_sides_of_where_its_formula_changes(t, digits):
+    with localcontext() as context:
+        context.prec = 50
+        exact = float(1 - Decimal(t) * mills(Decimal(t)))
+    assert _mills_slope(np.array([t]))[0] == pytest.approx(exact, rel=digits)

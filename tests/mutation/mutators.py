@@ -120,7 +120,7 @@ def _changes(node: ast.AST, compared: bool) -> Iterator[tuple[ast.AST, str]]:
     """What may stand in the node's place, with the change in words."""
     for new in _replacements(node, compared):
         ast.copy_location(new, node)
-        yield new, f"{_shown(node)} -> {_shown(new)}"
+        yield new, " -> ".join(_where_they_differ(_code(node), _code(new)))
 
 
 def _replacements(node: ast.AST, compared: bool) -> Iterator[ast.AST]:
@@ -176,9 +176,21 @@ def _other_calls(node: ast.Call) -> Iterator[ast.AST]:
         yield ast.Call(swapped, node.args, node.keywords)
 
 
-def _shown(node: ast.AST) -> str:
-    """The code of a node, short enough for a table."""
+def _code(node: ast.AST) -> str:
     if isinstance(node, ast.If):
         return f"if {ast.unparse(node.test)}"
-    text = " ".join(ast.unparse(node).split())
-    return text if len(text) <= 70 else text[:67] + "..."
+    return " ".join(ast.unparse(node).split())
+
+
+def _where_they_differ(old: str, new: str, room: int = 70) -> tuple[str, str]:
+    """Both texts, cut to the neighbourhood of their difference where they are too long for a table."""
+    if len(old) <= room:
+        return old, new
+    same = next((k for k, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    start = max(0, same - 30)
+    before = "..." if start else ""
+
+    def cut(text: str) -> str:
+        return before + text[start : same + 40] + ("..." if len(text) > same + 40 else "")
+
+    return cut(old), cut(new)

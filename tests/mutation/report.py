@@ -10,18 +10,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mutators import mutants
 
-def last_records(path: Path) -> list[dict[str, Any]]:
-    """One record for each mutant: the last, where a survivor was run again."""
+SRC = Path(__file__).resolve().parents[2] / "src" / "hazeglass"
+
+
+def last_records(path: Path, module: str) -> list[dict[str, Any]]:
+    """One record for each mutant of the module as it is now: the last, where a survivor was run again."""
+    present = {mutant.key for mutant in mutants((SRC / module).read_text(encoding="utf-8"))}
     records = (json.loads(line) for line in path.read_text(encoding="utf-8").splitlines())
-    return list({record["key"]: record for record in records}.values())
+    return list({record["key"]: record for record in records if record["key"] in present}.values())
 
 
 def main(folder: str) -> None:
     survivors: list[str] = []
     rows = []
     for path in sorted(Path(folder).glob("*.jsonl")):
-        module, records = path.stem.replace("-", "/", 1) + ".py", last_records(path)
+        module = path.stem.replace("-", "/", 1) + ".py"
+        records = last_records(path, module)
         count = {status: sum(r["status"] == status for r in records) for status in ("killed", "timeout", "survived")}
         rows.append((module, records[0]["of"], len(records), *count.values()))
         survivors += [f"{module}:{r['line']}  {r['change']}" for r in records if r["status"] == "survived"]
