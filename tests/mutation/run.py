@@ -130,7 +130,7 @@ def _compile_afresh(module_name: str) -> None:
     Dispatcher.enable_caching = unless_changed
 
 
-def _child(module: str, tree: ast.Module, tests: list[str], scratch: str) -> int:
+def _child(module: str, tree: ast.Module, stages: list[list[str]], scratch: str) -> int:
     """Run the tests on the mutant; never returns to the parent's loop."""
     import pytest
 
@@ -143,15 +143,21 @@ def _child(module: str, tree: ast.Module, tests: list[str], scratch: str) -> int
     changed = _Changed(module, tree)
     sys.meta_path.insert(0, changed)
     _compile_afresh(changed.name)
-    own = [test for test in tests if _is_own(test, module)]
-    for stage in (own, [test for test in tests if test not in own]):  # most mutants do not live to see the second
-        status = pytest.main([*PYTEST, f"--basetemp={scratch}/pytest", *stage]) if stage else 0
+    for tests in stages:  # most mutants do not live to see the second
+        status = pytest.main([*PYTEST, f"--basetemp={scratch}/pytest", *tests]) if tests else 0
         if status:
             return int(status)
     return 0
 
 
-def _status(module: str, tree: ast.Module, tests: list[str], limit: float) -> str:
+def _stages(module: str, tests: list[str], also: list[str]) -> list[list[str]]:
+    """The module's own tests and the files asked for, then the others."""
+    others = [test for test in tests if test.partition("::")[0] not in also]
+    own = [test for test in others if _is_own(test, module)]
+    return [[*also, *own], [test for test in others if test not in own]]
+
+
+def _status(module: str, tree: ast.Module, tests: list[list[str]], limit: float) -> str:
     """'killed', 'timeout' or 'survived'."""
     scratch = tempfile.mkdtemp(prefix="mutant-")
     child = os.fork()
@@ -198,9 +204,9 @@ def run_module(module: str, tests: Tests, options: argparse.Namespace) -> None:
     everything, _ = tests.within(tests.of(module), options.seconds)
     untouched = ast.parse((SRC / module).read_text(encoding="utf-8"))
     started = time.monotonic()
-    if _status(module, untouched, everything, 600) != "survived":
+    if _status(module, untouched, _stages(module, everything, options.also), 600) != "survived":
         raise SystemExit(f"{module}: the tests fail without any change")
-    allowance = 4 * (time.monotonic() - started) + 20  # a kernel's compilation included
+    allowance = 3 * (time.monotonic() - started) + 10  # a kernel's compilation included
     chosen, count = _chosen(module, options.most, options.seed)
     for mutant in chosen:
         if mutant.key in known:
@@ -208,7 +214,8 @@ def run_module(module: str, tests: Tests, options: argparse.Namespace) -> None:
         inside = any(mutant.line in lines for lines in functions)
         of_line = tests.of(module, mutant.line) if inside else []
         selected, seconds = tests.within(of_line or tests.of(module), options.seconds)
-        status = _status(module, mutant.tree, selected, min(allowance, 3 * seconds + 8))
+        stages = _stages(module, selected, options.also)
+        status = _status(module, mutant.tree, stages, allowance if options.also else min(allowance, 3 * seconds + 8))
         record = {"key": mutant.key, "line": mutant.line, "change": mutant.change, "status": status, "of": count}
         with out.open("a") as file:
             file.write(json.dumps(record) + "\n")
@@ -238,6 +245,9 @@ def main() -> None:
     parser.add_argument("--most", type=int, default=10_000, help="mutants of a module; more are sampled")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--seconds", type=float, default=12.0, help="of tests for one mutant")
+    parser.add_argument(
+        "--also", nargs="*", default=[], help="test files to run first, such as ones newer than the trace"
+    )
     parser.add_argument("--again", action="store_true", help="run what survived before once more")
     options = parser.parse_args()
     Path(options.out).mkdir(parents=True, exist_ok=True)
