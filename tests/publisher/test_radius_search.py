@@ -19,8 +19,8 @@ from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
 
-@settings(max_examples=25, deadline=None)  # each scale has a table of its own
-@given(st.integers(1, 50), st.floats(1e-4, 10.0), st.integers(2, 10**6))
+@settings(deadline=None)  # the first example computes the table of the staircase, which all scales above 256 share
+@given(st.integers(1, 50), st.floats(1e-4, 9e-3), st.integers(2, 10**6))
 def test_a_radius_is_searched_for_with_noise_for_all_its_answers(max_rows, mu, n):
     grid = radius.radius_grid(4)
     within = np.linspace(0, n, grid.size).astype(np.int64)
