@@ -179,3 +179,24 @@ def test_what_is_drawn_for_one_release_of_many_is_drawn_for_it_alone(make_plan):
     assert np.array_equal(stack.second, stack.second.transpose(0, 2, 1))
     assert np.unique(upper).size == 300
     assert np.unique(stack.mean).size == 150
+
+
+def test_every_moment_is_its_sum_on_the_scale_of_the_rows_within_its_noise(make_plan):
+    """First, second and both noises: a hundred releases of the same sums, each number within six deviations."""
+    n, plan = 400, make_plan(budget={"mu": 4.0})
+    stage = module.first_stage(plan, n, plan.guarantee)
+    rng = np.random.default_rng(5)
+    z = np.rint(rng.uniform(-0.5, 0.5, (n, 3)) * stage.steps).astype(np.int64)
+    first, second = np.tile(z.sum(axis=0), (100, 1)), np.tile(z.T @ z, (100, 1, 1))
+    noisy = module.add_noise(first, second, stage, n, SecretBits())
+    x = z / stage.steps
+    noise = np.full((3, 3), noisy.second_noise_sd)
+    np.fill_diagonal(noise, noisy.diagonal_noise_sd)
+    for off, sd in ((noisy.mean - x.mean(axis=0), noisy.mean_noise_sd), (noisy.second - x.T @ x / n, noise)):
+        scores = off / sd
+        assert np.abs(scores).max() < 6
+        assert np.all(np.abs(scores.mean(axis=0)) < 6 / math.sqrt(100))
+        assert np.all(np.abs(scores.std(axis=0) - 1) < 6 / math.sqrt(200))
+    assert noisy.mean_noise_sd * n * stage.mean_weight == pytest.approx(stage.tau, rel=1e-3)
+    assert noisy.second_noise_sd * n == pytest.approx(stage.tau, rel=1e-3)
+    assert noisy.diagonal_noise_sd * n == pytest.approx(math.sqrt(2) * stage.tau, rel=1e-3)

@@ -8,6 +8,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.table import TableMechanism
 
 INTEGERS = [{"name": "k", "kind": "integer", "lower": 0, "upper": 20}]
@@ -58,6 +59,22 @@ def test_clipped_rows_cost_at_most_mu_and_need_less_noise(make_plan):
     steps = round(4.0 / clipped.step)
     assert 2 * 0.9 * steps / clipped.scale <= hg.GaussianDP.from_budget(1.0, 1e-6).mu * (1 + 1e-12)
     assert clipped.variance < boxed.variance * (0.9**2 / 3) * 1.01
+
+
+@pytest.mark.parametrize("names", ["a", "ab", "abc"])
+def test_rows_of_a_clipped_table_are_shrunk_into_the_ball_before_they_meet_noise(make_plan, names):
+    """The corner of the box, sqrt(p) long, is released as a point of the ball, in its old direction."""
+    p = len(names)
+    radius = 0.6 * math.sqrt(p)
+    plan = make_plan(form="table", clip_radius=radius, columns=tuple(names), budget={"mu": 20.0})
+    mechanism = TableMechanism.design(plan, 4000)
+    corner = np.ones((4000, p))
+    released = np.column_stack(mechanism.release([4 * column for column in corner.T], corner, SecretBits())) / 4
+    error = math.sqrt(mechanism.columns[0].cell_noise.variance / 4000) / 4
+    assert released.mean(axis=0) == pytest.approx(np.full(p, 0.6), abs=6 * error + 0.01)
+    inside = np.full((4000, p), 0.3)
+    released = np.column_stack(mechanism.release([4 * column for column in inside.T], inside, SecretBits())) / 4
+    assert released.mean(axis=0) == pytest.approx(np.full(p, 0.3), abs=6 * error + 0.01)
 
 
 def test_released_cells_are_unbiased_with_the_stated_variance(make_plan, tmp_path):
