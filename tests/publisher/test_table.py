@@ -100,6 +100,18 @@ def test_integer_columns_stay_integers_and_missing_cells_become_the_middle(make_
     assert means == pytest.approx([10, 5, 20], abs=0.1)
 
 
+@pytest.mark.parametrize("lower", [-30, 1000])
+def test_integers_keep_their_place_on_a_lattice_that_does_not_start_at_zero(make_plan, lower):
+    column = {"name": "k", "kind": "integer", "lower": lower, "upper": lower + 9}
+    plan = make_plan(form="table", protects="entry", budget={"mu": 20.0}, columns_as=[column])
+    mechanism = TableMechanism.design(plan, 9000)
+    raw = np.repeat([lower - 5.0, lower + 4.0, lower + 99.0, math.nan], 3000)
+    (released,) = mechanism.release([raw], np.zeros((12_000, 1)), SecretBits())
+    means = released.reshape(4, 3000).mean(axis=1) - lower
+    assert released.dtype == np.int64
+    assert means == pytest.approx([0, 4, 9, 4], abs=0.1)
+
+
 def test_a_transform_is_applied_after_clamping(make_plan, tmp_path):
     plan = make_plan(form="table", protects="entry", budget={"mu": 50.0}, columns_as=[MIXED[3]])
     data = pa.table({"l": np.repeat([0.0, 100.0, 1e9], 2000)})
