@@ -156,6 +156,25 @@ def test_an_undecided_coin_is_settled_with_more_bits():
     assert kept.asked > 3 + 5 - 1  # the try and the five words that settle it
 
 
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_settled_try_takes_its_place_among_the_draws_or_leaves_it_to_the_next(family, kept):
+    noise = family(1e6)
+    stairs = module._staircase(noise)
+    clear, place = (1 << 64) - 1, 1 << 62  # the highest coin keeps every try
+    before, after = [1 << 61, 5 << 50, clear], [1 << 60, 7 << 51, clear]
+    stair = stairs.table.thresholds.value(1 << 127)
+    f = Fraction(place, 1 << 63)
+    border = (1 << 192) - exp_neg(stairs.step**2 / 2 * f * (2 * stair + f), 192)
+    undecided = [1 << 63, place << 1, border >> 128]
+    more = [0, 0, 0, *([clear, clear] if kept else [0, 0])]  # the rest of the coin
+    first, settled, last = (module._settle(stairs, words, Words(*more)) for words in (before, undecided, after))
+    assert (settled is not None) == kept
+    words = [*before, *undecided, *after * 8]  # as many as two draws ask for at once
+    assert draw(noise, 2, Words(*words, *more)).tolist() == [first, settled if kept else last]
+    assert draw(noise, 3, Words(*words, *after, *more)).tolist()[-1] == last
+
+
 @pytest.mark.parametrize("scale", [257.0, 4097.0, 1e7, 2.0**58])
 def test_fast_and_exact_arithmetic_agree_on_every_try(scale):
     """Each try of the compiled loop, worked out again with integers of any length."""
