@@ -172,6 +172,12 @@ def test_the_widest_bounds_and_the_largest_radius_are_allowed():
     assert Plan.from_dict(document).clip_radius == 3**0.5
 
 
+@pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
+def test_rows_of_a_person_may_be_clipped_like_records(form):
+    person = plan_document(form=form, protects="person", id_column="who", max_rows=2, clip_radius=1.0)
+    assert Plan.from_dict(person).clip_radius == 1.0
+
+
 def test_a_budget_in_mu_quotes_epsilon_at_one_in_a_million_unless_it_says_otherwise():
     document = changed(("budget",), {"mu": 0.5})
     assert Plan.from_dict(document).delta == 1e-6
