@@ -10,7 +10,7 @@ from hazeglass.publisher.parts import Attempt, attempts_beside, take_parts
 
 def written(folder, name, content=b"noise"):
     (folder / name).write_bytes(content)
-    return Attempt(0, name, sha256_of(folder / name), 1)
+    return Attempt(name, sha256_of(folder / name))
 
 
 def test_attempts_are_taken_in_order_and_what_was_not_taken_is_gone(tmp_path):
@@ -27,7 +27,7 @@ def test_attempts_are_taken_in_order_and_what_was_not_taken_is_gone(tmp_path):
 
 def test_an_attempt_that_this_process_cannot_see_is_refused(tmp_path):
     with pytest.raises(OutputError, match="a worker wrote part 0 where this process does not see it"):
-        take_parts([Attempt(0, "elsewhere", "0" * 64, 1)], tmp_path, BundleWriter(tmp_path))
+        take_parts([Attempt("elsewhere", "0" * 64)], tmp_path, BundleWriter(tmp_path))
 
 
 def test_an_attempt_that_changed_is_not_taken(tmp_path):
