@@ -4,6 +4,7 @@ import pytest
 from tests.conftest import plan_document
 
 from hazeglass.errors import BoundsMissingError, PlanError
+from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.plan import Plan
 
 
@@ -176,6 +177,31 @@ def test_the_widest_bounds_and_the_largest_radius_are_allowed():
 def test_rows_of_a_person_may_be_clipped_like_records(form):
     person = plan_document(form=form, protects="person", id_column="who", max_rows=2, clip_radius=1.0)
     assert Plan.from_dict(person).clip_radius == 1.0
+
+
+@pytest.mark.parametrize(
+    ("place", "where"), [((), "the plan"), (("budget",), "budget"), (("release",), "release"), (("columns", 1), "'b'")]
+)
+def test_a_key_that_no_plan_has_is_refused_wherever_it_stands(place, where):
+    """A misspelt key must never be taken for the absence of the right one."""
+    with pytest.raises(PlanError, match=f"{where}.* does not know 'nosie'"):
+        Plan.from_dict(changed((*place, "nosie"), "discrete"))
+
+
+def test_the_smallest_plan_is_a_plan():
+    document = plan_document(protects="person", id_column="i", max_rows=1, columns=("a",))
+    document["release"]["title"] = "T"
+    assert Plan.from_dict(document).unit == Unit("person", max_rows=1)
+    readings = plan_document(form="table", protects="readings", readings=1)
+    assert Plan.from_dict(readings).unit == Unit("readings", readings=1)
+
+
+@pytest.mark.parametrize("character", ["\ud800", "\udfff"])
+@pytest.mark.parametrize("place", [("release", "title"), ("columns", 1, "name")])
+def test_half_a_character_is_no_text(place, character):
+    with pytest.raises(PlanError, match="must be Unicode text"):
+        Plan.from_dict(changed(place, f"a{character}"))
+    assert Plan.from_dict(changed(place, "a\ue000"))
 
 
 def test_a_budget_in_mu_quotes_epsilon_at_one_in_a_million_unless_it_says_otherwise():

@@ -53,6 +53,7 @@ def test_any_tool_that_reads_a_table_finds_the_same_partial_correlations(release
 def test_the_widened_covariance_is_that_of_the_rows_before_clipping(release):
     truth = np.cov(matrix(chain(70_000)), rowvar=False)
     assert release.manifest.synthetic.widened
+    assert release.manifest.synthetic.repaired_by == 0.0
     assert np.abs(np.cov(matrix(release.table()), rowvar=False) / truth - 1).max() < 0.05
 
 
