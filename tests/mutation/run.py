@@ -37,11 +37,11 @@ from typing import Any
 from mutators import Mutant, mutants
 
 SRC = Path(__file__).resolve().parents[2] / "src" / "hazeglass"
-# No tracer sees a kernel, and what a constant is used for is not its own line: the tests that run these files count.
-KERNEL_CALLERS = {
-    "publisher/kernels.py": ("publisher/noise.py",),
-    "publisher/chacha.py": ("publisher/randomness.py",),
-    "publisher/cell_kernels.py": ("publisher/clip.py", "publisher/rows.py"),
+# No tracer sees a kernel run: these tests, and whatever runs the modules they are of, count for all of its lines.
+KERNEL_TESTS = {
+    "publisher/kernels.py": ("noise",),
+    "publisher/chacha.py": ("randomness",),
+    "publisher/cell_kernels.py": ("clip", "rows"),
 }
 LIBRARIES = (
     "numpy scipy.special scipy.optimize scipy.linalg scipy.stats numba pyarrow.parquet pyarrow.csv pyarrow.compute "
@@ -73,9 +73,10 @@ class Tests:
     def of(self, module: str, line: int | None = None) -> list[str]:
         """Names of the tests that run the line (None: any line of the module), its own and the quick ones first."""
         found: set[str] = set()
-        for name in (module, *KERNEL_CALLERS.get(module, ())):
+        found |= {test for test in self._seconds if module in KERNEL_TESTS and _is_own(test, module)}
+        for name in (module, *(f"publisher/{caller}.py" for caller in KERNEL_TESTS.get(module, ()))):
             for number, contexts in self._data.contexts_by_lineno(self._files[name]).items():
-                if line in (None, number) or module in KERNEL_CALLERS:
+                if line in (None, number) or module in KERNEL_TESTS:
                     found |= {context.rpartition("|")[0] for context in contexts if "::" in context}
         room = f"tests/{Path(module).parent.name}/"
         return sorted(
@@ -95,7 +96,7 @@ class Tests:
 
 def _is_own(test: str, module: str) -> bool:
     room, stem = Path(module).parent.name, Path(module).stem
-    return test.startswith(f"tests/{room}/test_{stem}")
+    return test.startswith(tuple(f"tests/{room}/test_{name}" for name in KERNEL_TESTS.get(module, (stem,))))
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
