@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hazeglass.guarantee.widening import _fixed_point, _white_sample, widen
+from hazeglass.guarantee.widening import _fixed_point, _Model, _white_sample, widen
 
 
 def clipped_moments(covariance, mean, radius, n=400_000, seed=3):
@@ -37,6 +37,29 @@ def test_rows_about_another_point_get_mean_and_covariance_back(length):
     assert found.mean == pytest.approx(mean, abs=0.02)
     assert found.share_clipped == pytest.approx(share, abs=0.01)
     assert found.mean_kept == pytest.approx(np.linalg.norm(clipped_mean) / length, abs=0.05)
+
+
+def test_every_entry_is_matched_where_the_mean_is_far():
+    """The rows that are found, clipped again, have the given moments: the same sample, worked out by hand."""
+    second, clipped_mean, _ = clipped_moments(COVARIANCE, np.array([0.8, -0.7, 0.6]), radius=1.8)
+    found = widen(second, 1.8, clipped_mean)
+    values, vectors = np.linalg.eigh(found.covariance)
+    rows = found.mean + _white_sample(3) @ (vectors * np.sqrt(values)).T
+    clipped = rows * np.minimum(1, 1.8 / np.linalg.norm(rows, axis=1))[:, None]
+    assert clipped.T @ clipped / len(rows) == pytest.approx(second, abs=2e-5)
+    assert clipped.mean(axis=0) == pytest.approx(clipped_mean, abs=1e-4)
+
+
+def test_rows_are_shortened_by_what_their_length_says():
+    spread, offset = np.array([1.0, 0.5, 0.2]), np.array([0.4, -0.3, 0.2])
+    model = _Model(3, 1.2, np.ones(3))
+    lengths = np.linalg.norm(offset + np.sqrt(spread) * model.draws, axis=1)
+    assert model.shrink(spread, offset) == pytest.approx(np.minimum(1, (1.2 / lengths) ** 2), rel=1e-9)
+    assert model.draws.std(axis=0) == pytest.approx(np.ones(3), abs=0.01)
+    blind = _Model(3, 1.2, None)
+    lengths = np.sqrt(blind.squares @ spread)
+    assert blind.shrink(spread, np.zeros(3)) == pytest.approx(np.minimum(1, (1.2 / lengths) ** 2), rel=1e-9)
+    assert blind.squares.mean(axis=0) == pytest.approx(np.ones(3), abs=1e-12)
 
 
 def test_what_was_not_clipped_is_left_as_it_is():

@@ -11,7 +11,6 @@ import hazeglass as hg
 from hazeglass.guarantee.lattice import lattice_noise
 from hazeglass.publisher import moments, noise, publish, radius, table
 from hazeglass.publisher.ledger_file import Ledger
-from hazeglass.publisher.rehearse import rehearse
 
 FORMS = {
     "table": {"form": "table"},
@@ -97,16 +96,6 @@ def test_without_a_seed_bits_are_secret_and_with_one_the_release_says_so(make_pl
     assert publish._bits(0).simulation
     assert not hg.publish(table, make_plan(), tmp_path / "r").manifest.simulation
     assert hg.publish(table, make_plan(), tmp_path / "s", simulate_seed=0).manifest.simulation
-
-
-@pytest.mark.parametrize("form", ["table", "moments"])
-def test_a_rehearsal_draws_and_charges_nothing(make_plan, table, tmp_path, drawn, form):
-    book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=1.0)
-    seen = rehearse(table, make_plan(form=form), tmp_path / "r", ledger=book.path, engine="serial")
-    assert (seen.rows, seen.mu_left) == (600, 1.0)
-    assert not drawn
-    assert book.history() == []
-    assert not (tmp_path / "r").exists()
 
 
 @pytest.mark.parametrize("mu", [0.3, 3.0])
