@@ -200,3 +200,11 @@ def test_every_moment_is_its_sum_on_the_scale_of_the_rows_within_its_noise(make_
     assert noisy.mean_noise_sd * n * stage.mean_weight == pytest.approx(stage.tau, rel=1e-3)
     assert noisy.second_noise_sd * n == pytest.approx(stage.tau, rel=1e-3)
     assert noisy.diagonal_noise_sd * n == pytest.approx(math.sqrt(2) * stage.tau, rel=1e-3)
+
+
+def test_one_column_has_moments_too(make_plan, tmp_path):
+    plan = make_plan(columns=("a",), budget={"mu": 50.0})
+    release = hg.publish(pa.table({"a": np.linspace(-2, 2, 500)}), plan, tmp_path / "r", engine="serial")
+    (first, _) = release.moments()
+    assert first.second.shape == (1, 1)
+    assert first.second[0, 0] == pytest.approx(np.mean(np.linspace(-0.5, 0.5, 500) ** 2), abs=0.01)

@@ -53,6 +53,18 @@ def test_other_units_cost_at_most_mu(make_plan, protects, extra, factor):
         assert math.sqrt(factor) * span / noise.scale <= 0.7 * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("asked", ["rounded", "discrete"])
+def test_a_column_states_the_family_and_the_variance_of_its_noise_in_its_own_unit(make_plan, asked):
+    columns = [{**column, "noise": asked} if column["kind"] == "integer" else column for column in MIXED]
+    plan = make_plan(form="table", budget={"mu": 0.3}, columns_as=columns)
+    for column in TableMechanism.design(plan, 100).columns:
+        noise = column.cell_noise
+        assert noise.family == ("discrete-gaussian" if column.noise == "discrete" else "rounded-gaussian")
+        assert noise.variance == pytest.approx(lattice_noise(noise.family, noise.scale).variance * noise.step**2)
+        assert noise.step.is_integer() or column.kind == "continuous"
+        assert 2 * column.half_width / (noise.scale * noise.step) <= 0.3  # one cell alone
+
+
 def test_clipped_rows_cost_at_most_mu_and_need_less_noise(make_plan):
     boxed = TableMechanism.design(make_plan(form="table"), 100).columns[0].cell_noise
     clipped = TableMechanism.design(make_plan(form="table", clip_radius=0.9), 100).columns[0].cell_noise
