@@ -39,7 +39,7 @@ def test_delta_agrees_with_eighty_digit_arithmetic(mu, ratio):
     epsilon = mu * ratio
     m, e = Decimal(mu), Decimal(epsilon)
     exact = _phi(-e / m + m / 2) - e.exp() * _phi(-e / m - m / 2)
-    assert GaussianDP(mu).delta(epsilon) == pytest.approx(float(exact), rel=1e-12)
+    assert GaussianDP(mu).delta(epsilon) == pytest.approx(float(exact), rel=1e-12, abs=0)
 
 
 @given(st.floats(1e-3, 50), st.floats(0.01, 30))
@@ -48,8 +48,8 @@ def test_epsilon_inverts_delta(mu, ratio):
     epsilon = mu * ratio + (mu * mu / 2 if mu > 1 else 0.0)
     delta = guarantee.delta(epsilon)
     if 1e-300 < delta < 0.999:
-        assert guarantee.epsilon(delta) == pytest.approx(epsilon, rel=1e-12)
-        assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-12)
+        assert guarantee.epsilon(delta) == pytest.approx(epsilon, rel=1e-12, abs=0)
+        assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-12, abs=0)
 
 
 def test_nothing_overflows_at_epsilon_700():
@@ -135,7 +135,7 @@ def test_a_delta_that_holds_without_any_epsilon_costs_none():
 def test_the_inversion_reaches_far_from_where_it_starts(mu):
     epsilon = mu * mu / 2 + mu
     delta = GaussianDP(mu).delta(epsilon)
-    assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-9)
+    assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-9, abs=0)
 
 
 def test_a_budget_beyond_all_floats_is_refused():
@@ -186,4 +186,4 @@ def test_the_slope_of_mills_ratio_is_right_on_both_sides_of_where_its_formula_ch
     with localcontext() as context:
         context.prec = 50
         exact = float(1 - Decimal(t) * mills(Decimal(t)))
-    assert _mills_slope(np.array([t]))[0] == pytest.approx(exact, rel=digits)
+    assert _mills_slope(np.array([t]))[0] == pytest.approx(exact, rel=digits, abs=0)

@@ -23,7 +23,7 @@ UNIT = Fraction(1, 2**128)
 @pytest.mark.parametrize("count", [1, 28, 3455, 110_594])
 def test_the_stated_distance_is_the_formula_of_the_docstring(count):
     exact = count * (1 + Fraction(1, 64)) * UNIT + UNIT / 4
-    assert total_variation_of(count) == pytest.approx(float(exact), rel=1e-15)
+    assert total_variation_of(count) == pytest.approx(float(exact), rel=1e-15, abs=0)
 
 
 def words(table: Thresholds) -> list[int]:
@@ -75,7 +75,7 @@ def test_a_table_reaches_past_thirteen_and_a_half_scales_and_hardly_further(scal
         assert table.total_variation == total_variation_of(len(table.high))
 
 
-@pytest.mark.parametrize("step", [Fraction(1, 256), Fraction(1, 300), Fraction(1, 512)])
+@pytest.mark.parametrize("step", [Fraction(1, 256), Fraction(1, 301), Fraction(1, 512)])
 def test_stairs_have_the_masses_of_the_staircase_and_reach_as_far(step):
     table = staircase_thresholds(step)
     assert stair_count(step) * step >= Fraction(27, 2) > (stair_count(step) - 1) * step

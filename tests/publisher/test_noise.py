@@ -258,14 +258,16 @@ def test_total_variation_is_the_sum_of_its_reasons(family):
 
     for scale in (0.3, 1.0, 256.0):
         count = 2 * (math.ceil(Fraction(27, 2) * Fraction(scale)) + 1)
-        assert float(stated(scale)) == pytest.approx(float(count * per_threshold + Fraction(1, 2**130)), rel=1e-14)
+        assert float(stated(scale)) == pytest.approx(
+            float(count * per_threshold + Fraction(1, 2**130)), rel=1e-14, abs=0
+        )
     for scale in (257.0, 4096.0, 4097.0, 1e9):
         width = Fraction(1, 256) if family is RoundedGaussian else 2 ** (math.frexp(scale)[1] - 9) / Fraction(scale)
         assert Fraction(1, 512) <= width <= Fraction(1, 256)
         reasons = 4 * (math.ceil(Fraction(27, 2) / width) * per_threshold + Fraction(1, 2**130)) + Fraction(1, 2**129)
         if family is DiscreteGaussian and scale > 4096:
             reasons += Fraction(1, 2**110)
-        assert float(stated(scale)) == pytest.approx(float(reasons), rel=1e-14)
+        assert float(stated(scale)) == pytest.approx(float(reasons), rel=1e-14, abs=0)
 
 
 def test_threads_draw_at_once_without_sharing_anything():

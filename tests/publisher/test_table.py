@@ -124,6 +124,21 @@ def test_integers_keep_their_place_on_a_lattice_that_does_not_start_at_zero(make
     assert means == pytest.approx([0, 4, 9, 4], abs=0.1)
 
 
+@pytest.mark.parametrize("clip_radius", [None, 1.2])
+def test_without_noise_every_cell_is_its_nearest_lattice_point(make_plan, monkeypatch, clip_radius):
+    """Nearest, not below: a release has no drift."""
+    monkeypatch.setattr("hazeglass.publisher.table.draw", lambda law, size, bits: np.zeros(size, np.int64))
+    extra = {} if clip_radius is None else {"clip_radius": clip_radius}
+    plan = make_plan(form="table", columns_as=MIXED, budget={"mu": 0.3}, **extra)
+    mechanism, rng = TableMechanism.design(plan, 100), np.random.default_rng(8)
+    unit_box = rng.uniform(-0.5, 0.5, (100, 4))
+    raw = [column.centre + column.half_width * unit_box[:, k] for k, column in enumerate(mechanism.columns)]
+    for column, exact, released in zip(mechanism.columns, raw, mechanism.release(raw, unit_box, None), strict=True):
+        step = column.cell_noise.step
+        assert np.abs(released - exact).max() <= step * (0.5 + 1e-9)
+        assert np.abs(np.mean(released - exact)) < 0.2 * step
+
+
 def test_a_transform_is_applied_after_clamping(make_plan, tmp_path):
     plan = make_plan(form="table", protects="entry", budget={"mu": 50.0}, columns_as=[MIXED[3]])
     data = pa.table({"l": np.repeat([0.0, 100.0, 1e9], 2000)})
