@@ -138,6 +138,28 @@ def test_low_words_are_drawn_only_where_the_high_word_equals_a_threshold():
     assert source.asked == 2
 
 
+def test_a_draw_settled_by_its_low_word_stands_between_its_neighbours():
+    noise = RoundedGaussian(1.0)
+    table = cumulative_thresholds(noise)
+    high, low = (int(part[-table.first]) for part in (table.high, table.low))
+    below, above = 1 << 60, (1 << 64) - (1 << 60)
+    neighbours = [table.value(word << 64) for word in (below, above)]
+    for last, value in ((low, 1), (low - 1, 0)):
+        source = Words(below, high, above, high, last, last)
+        assert draw(noise, 4, source).tolist() == [neighbours[0], value, neighbours[1], value]
+        assert source.asked == 6  # one low word for each that needs it
+
+
+def test_zero_has_one_sign_in_the_exact_arithmetic_too():
+    """In the discrete family the first place of the first stair is 0; with both signs it would come twice as often."""
+    stairs = module._staircase(DiscreteGaussian(1e6))
+    assert module._settle(stairs, [0, 0, (1 << 64) - 1], SeededBits(1)) == 0
+    assert module._settle(stairs, [0, 1, (1 << 64) - 1], SeededBits(1)) is None
+    place = 1 << (64 - stairs.block_bits)  # the place beside it keeps both
+    assert module._settle(stairs, [0, place, (1 << 64) - 1], SeededBits(1)) == 1
+    assert module._settle(stairs, [0, place | 1, (1 << 64) - 1], SeededBits(1)) == -1
+
+
 def test_an_undecided_coin_is_settled_with_more_bits():
     """The coin's first 64 bits are those of 1 - exp(-g): the next 128 decide."""
     noise = RoundedGaussian(1e6)
