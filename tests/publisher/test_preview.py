@@ -103,6 +103,14 @@ def test_an_edge_that_every_budget_shows_needs_hardly_any(make_plan):
     assert epsilon_to_see(plan, 10**14, 0.9) == hg.GaussianDP(1e-4).epsilon(plan.delta)
 
 
+def test_an_edge_at_the_very_limit_of_sampling_needs_more_than_any_budget(make_plan):
+    without_noise = make_plan(budget={"mu": 1e3}).preview(1000).chosen
+    limit = without_noise.detectable * without_noise.sampling_error
+    limit /= np.hypot(without_noise.sampling_error, without_noise.privacy_error)
+    assert epsilon_to_see(make_plan(), 1000, limit * (1 + 1e-12)) is None
+    assert epsilon_to_see(make_plan(), 1000, limit * 1.1) > 0
+
+
 @pytest.mark.parametrize("strength", [0.0, 1.0, -0.1])
 def test_a_strength_that_no_edge_has_is_refused(make_plan, strength):
     with pytest.raises(hg.errors.InputError, match="strictly between 0 and 1"):
