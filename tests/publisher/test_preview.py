@@ -1,13 +1,19 @@
 """The preview foretells what a release turns out to be, from public numbers alone."""
 
+from dataclasses import replace
+from statistics import NormalDist
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.errors import InputError
-from hazeglass.publisher.preview import SUPPOSED_SPREAD, epsilon_to_see
+from hazeglass.publisher.dependence_advice import dependence_advice
+from hazeglass.publisher.moments import design_stages
+from hazeglass.publisher.preview import SUPPOSED_SPREAD, _call_threshold, _smallest_edge, epsilon_to_see
 
 NAMES = "abcd"
 
@@ -115,3 +121,24 @@ def test_an_edge_at_the_very_limit_of_sampling_needs_more_than_any_budget(make_p
 def test_a_strength_that_no_edge_has_is_refused(make_plan, strength):
     with pytest.raises(hg.errors.InputError, match="strictly between 0 and 1"):
         epsilon_to_see(make_plan(), 1000, strength)
+
+
+@pytest.mark.parametrize("columns", [3, 10, 50])
+def test_the_smallest_edge_is_called_with_the_stated_power(columns):
+    """Benjamini-Hochberg with one real edge per column, four of five of them found."""
+    threshold, normal = _call_threshold(columns), NormalDist()
+    assert threshold == pytest.approx(0.1 * 0.8 * columns / (columns * (columns - 1) / 2))
+    called = normal.inv_cdf(1 - threshold / 2)
+    assert 1 - normal.cdf(called - _smallest_edge(1.0, columns)) == pytest.approx(0.8)
+    assert _smallest_edge(0.3, columns) == pytest.approx(0.3 * _smallest_edge(1.0, columns))
+
+
+def test_a_curve_is_called_by_a_test_of_nine_numbers(make_plan):
+    plan, rows = make_plan(budget={"mu": 5.0}), 10**6
+    look = dependence_advice(plan, rows, threshold=0.01, power=0.8)
+    noise = design_stages(replace(plan, dependence="curved"), rows)[-1].tau / rows
+    strength = look.curved_detectable / np.hypot(1 / np.sqrt(rows), 1.6 * noise)
+    assert stats.ncx2.sf(stats.chi2.isf(0.01, 9), 9, strength**2) == pytest.approx(0.8, rel=1e-6)
+    hopeless = dependence_advice(make_plan(budget={"mu": 1e-6}), 100, threshold=0.01, power=0.8)
+    assert (hopeless.linear_detectable, hopeless.curved_detectable, hopeless.advice) == (1.0, 1.0, "linear")
+    assert "of no size" in hopeless.sentences[0]
