@@ -40,18 +40,20 @@ class _Lists:
     value: FloatArray
     count: NDArray[np.int64]
     schur: FloatArray
+    scratch: tuple[NDArray[np.uint64], FloatArray, FloatArray]  # what a sweep works in: A, G and long
 
     @classmethod
     def empty(cls, p: int, capacity: int) -> _Lists:
         shape = (p, min(p, capacity))
-        return cls(np.empty(shape, np.uint32), np.empty(shape), np.zeros(p, np.int64), np.ones(p))
+        return cls(np.empty(shape, np.uint32), np.empty(shape), np.zeros(p, np.int64), np.ones(p), _scratch(*shape))
 
     @classmethod
     def of_precision(cls, T: FloatArray) -> _Lists:
         """beta_ij = -T_ij / T_jj."""
         from hazeglass.analyst.solvers.cd_ends import count_edges, fill_lists
 
-        count = count_edges(T)
+        count = np.empty(T.shape[0], np.int64)
+        count_edges(T, count)
         lists = cls.empty(T.shape[0], max(FIRST_CAPACITY, 2 * int(np.max(count))))
         lists.count[:] = count
         fill_lists(T, lists.index, lists.value)
@@ -61,6 +63,14 @@ class _Lists:
         p, capacity = self.index.shape
         more = ((0, 0), (0, min(p, 2 * capacity) - capacity))
         self.index, self.value = np.pad(self.index, more), np.pad(self.value, more)
+        self.scratch = _scratch(*self.index.shape)
+
+
+def _scratch(p: int, capacity: int) -> tuple[NDArray[np.uint64], FloatArray, FloatArray]:
+    from hazeglass.analyst.solvers.cd_kernel import SHORT
+
+    # rows of G a power of two apart would share cache sets; its last rows are the vectors over the active set
+    return np.empty(capacity, np.uint64), np.empty((capacity + SHORT, capacity + 8)), np.empty((2, p))
 
 
 def solve(
@@ -114,7 +124,8 @@ def _begin(
         lists = _Lists.of_precision(start.precision)
         clip_into(start.covariance, S, penalty.off, penalty.diagonal, W)
         return W, lists, later_tol, float(np.mean(lists.count)) / penalty.size
-    coupling, density = threshold_into(S, penalty.off, penalty.diagonal, W)
+    rate = 1.0 / (np.diagonal(S) + penalty.diagonal)
+    coupling, density = threshold_into(S, penalty.off, penalty.diagonal, rate, W)
     inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
     if coupling > STRONG_COUPLING:
         inner_tol *= 3
@@ -129,9 +140,8 @@ def _sweep(
 
     column = 0
     while True:
-        status, column = sweep(
-            S, lam, W, sd, lists.index, lists.value, lists.count, lists.schur, column, inner_tol, passes
-        )
+        beta = lists.index, lists.value, lists.count, lists.schur
+        status, column = sweep(S, lam, W, sd, *beta, column, inner_tol, passes, *lists.scratch)
         if status == GROW:
             lists.grow()
             continue
@@ -143,17 +153,16 @@ def _check(
     S: FloatArray, penalty: Penalty, W: FloatArray, sd: FloatArray, lists: _Lists, tol: float
 ) -> tuple[float, Certificate | None]:
     """The slackness of the current pair, and its certificate where that leaves room for one."""
-    from hazeglass.analyst.solvers.cd_ends import symmetrise
     from hazeglass.analyst.solvers.sparse_certificate import inverse_miss, scatter, slackness
 
     p = penalty.size
-    start, column, entry = symmetrise(lists.index, lists.value, lists.count, lists.schur)
+    start, column, entry = _compress(lists)
     slack, linear, kkt = slackness(start, column, entry, S, penalty.off, penalty.diagonal, W, sd)
     if slack > tol * p:
         return float(slack), None
     miss = np.inf
     if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
-        size = float(np.sqrt(inverse_miss(start, column, entry, W, sd)))
+        size = float(np.sqrt(inverse_miss(start, column.astype(np.uint64), entry, W, sd, np.empty(p))))
         miss = size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
         if size < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
@@ -171,6 +180,18 @@ def _check(
         gap = objective - logdet(dual_factor) - p
     dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
+
+
+def _compress(lists: _Lists) -> tuple[NDArray[np.int64], NDArray[np.int64], FloatArray]:
+    """The precision as compressed rows (start, column, entry); the diagonal comes first in each."""
+    from hazeglass.analyst.solvers.cd_ends import symmetrise
+
+    p = lists.count.size
+    most = p + 2 * int(np.sum(lists.count))
+    start, column, entry = np.empty(p + 1, np.int64), np.empty(most, np.int64), np.empty(most)
+    scratch = np.empty((3, p + 1), np.int64)
+    size = symmetrise(lists.index, lists.value, lists.count, lists.schur, start, column, entry, scratch)
+    return start, column[:size], entry[:size]
 
 
 def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> float | None:
