@@ -26,7 +26,8 @@ def threshold_into(S, lam, diagonal, rate, W):  # type: ignore[no-untyped-def]
         paid = lam[i] if full else lam[0]
         here = 0.0
         for j in range(p):
-            moved = s[j] - paid[j] if s[j] > paid[j] else (s[j] + paid[j] if s[j] < -paid[j] else 0.0)
+            high, low = s[j] - paid[j], s[j] + paid[j]
+            moved = (high if high > 0.0 else 0.0) + (low if low < 0.0 else 0.0)
             out[j] = moved
             here += moved * moved * rate[j]
             filled += moved != 0.0

@@ -19,19 +19,17 @@ SHORT = 5  # vectors over the active set, kept in the last rows of G
 @inlined
 def add_rows(W, A, step, k, w):  # type: ignore[no-untyped-def]
     """w += sum over a < k of step[a] * W[A[a], :], four rows at a time so that w is read and written less."""
-    p = w.shape[0]
-    a = 0
-    while a + 4 <= k:
-        r0, r1, r2, r3 = W[A[a]], W[A[a + 1]], W[A[a + 2]], W[A[a + 3]]
-        b0, b1, b2, b3 = step[a], step[a + 1], step[a + 2], step[a + 3]
-        for i in range(p):
-            w[i] += b0 * r0[i] + b1 * r1[i] + b2 * r2[i] + b3 * r3[i]
-        a += 4
-    while a < k:
-        r0, b0 = W[A[a]], step[a]
-        for i in range(p):
-            w[i] += b0 * r0[i]
-        a += 1
+    for a in range(0, k, 4):
+        b = a + 1 if a + 1 < k else a  # past the end: the first of the four again, times 0
+        c = a + 2 if a + 2 < k else a
+        d = a + 3 if a + 3 < k else a
+        r0, r1, r2, r3 = W[A[a]], W[A[b]], W[A[c]], W[A[d]]
+        s0 = step[a]
+        s1 = step[b] if b > a else 0.0
+        s2 = step[c] if c > a else 0.0
+        s3 = step[d] if d > a else 0.0
+        for i in range(w.shape[0]):
+            w[i] += s0 * r0[i] + s1 * r1[i] + s2 * r2[i] + s3 * r3[i]
 
 
 @inlined
@@ -102,7 +100,8 @@ def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-u
             scale = inverse[a]
             target = pull[a] * scale + old
             cut = lam[a] * scale
-            new = target - cut if target > cut else (target + cut if target < -cut else 0.0)
+            high, low = target - cut, target + cut
+            new = (high if high > 0.0 else 0.0) + (low if low < 0.0 else 0.0)
             step = new - old
             if step != 0.0:
                 beta[a] = new

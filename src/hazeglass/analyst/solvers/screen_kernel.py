@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hazeglass.analyst.solvers.compiled import inlined, kernel
 
-TILE = 32
+TILE = 96
 
 
 @kernel
