@@ -164,7 +164,8 @@ def _restore_frozen_diagonal(psd: FloatArray, S: FloatArray, weights: FloatArray
 
 
 def _decided(best: Distance, goal: float | None) -> bool:
-    return goal is not None and (best.lower >= goal or best.upper < goal)
+    """Below d(S), or above it with half of the room left for those who need an interior point."""
+    return goal is not None and (best.lower >= goal or best.upper < (goal + best.lower) / 2)
 
 
 def _times(weights: FloatArray, size: FloatArray) -> FloatArray:

@@ -9,6 +9,7 @@ and ends at the first Schur complement that is not positive; nothing is believed
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,21 @@ FIRST_CAPACITY = 64
 FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
 SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
-MAX_PASSES = 6
-PATIENT_PASSES = 2000  # for columns that nearly repeat each other: lassos left unsolved would throw W off the cone
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
+
+
+class Effort(NamedTuple):
+    """How far each column's lasso is solved: times that violators join it, passes over it, largest tolerance."""
+
+    rounds: int
+    passes: int
+    tolerance: float
+
+
+QUICK = Effort(1, 6, np.inf)
+PATIENT = Effort(50, 500, 1e-9)  # a nearly singular W: lassos left unsolved would throw it off the cone
 
 
 @dataclass(eq=False)
@@ -80,12 +91,9 @@ def solve(
     tol: float,
     max_iter: int | None = None,
     start: Start | None = None,
-    passes: int = MAX_PASSES,
+    effort: Effort = QUICK,
 ) -> Attempt:
-    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here.
-
-    `passes` limits the coordinate descent inside each column's lasso.
-    """
+    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
     p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
     W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
@@ -98,7 +106,7 @@ def solve(
     tried, last_progress, mark = 0, 0, np.inf
     for count in range(1, limit + 1):
         tried = count
-        if not _sweep(S, penalty.off, W, sd, lists, inner_tol, passes):
+        if not _sweep(S, penalty.off, W, sd, lists, min(inner_tol, effort.tolerance), effort):
             break
         inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
         slack, found = _check(S, penalty, W, sd, lists, tol)
@@ -133,7 +141,7 @@ def _begin(
 
 
 def _sweep(
-    S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float, passes: int
+    S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float, effort: Effort
 ) -> bool:
     """One pass over all columns; False where W proved not to be positive definite."""
     from hazeglass.analyst.solvers.cd_kernel import BROKEN, DONE, GROW, sweep
@@ -141,7 +149,7 @@ def _sweep(
     column = 0
     while True:
         beta = lists.index, lists.value, lists.count, lists.schur
-        status, column = sweep(S, lam, W, sd, *beta, column, inner_tol, passes, *lists.scratch)
+        status, column = sweep(S, lam, W, sd, *beta, column, inner_tol, effort.rounds, effort.passes, *lists.scratch)
         if status == GROW:
             lists.grow()
             continue

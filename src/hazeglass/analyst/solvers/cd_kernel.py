@@ -143,13 +143,13 @@ def mirror_rows(W, done, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass, A, G, long):  # type: ignore[no-untyped-def]
+def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, max_pass, A, G, long):  # type: ignore[no-untyped-def]
     """Update columns first..p-1 of W and their coefficients (index, value, count); sd = sqrt(diag(W)).
 
-    Each column adds what violates its box to its active set and solves the lasso there; what then violates is for the
-    next sweep. Returns (status, column reached). GROW: the column's active set does not fit; BROKEN: a Schur
-    complement is not positive, so W was not positive definite. A, G and long are scratch, made by the caller:
-    allocating here would cost seconds of compilation.
+    Each column adds what violates its box to its active set and solves the lasso there, `rounds` times at most; what
+    then violates is for the next sweep. Returns (status, column reached). GROW: the column's active set does not fit;
+    BROKEN: a Schur complement is not positive, so W was not positive definite. A, G and long are scratch, made by the
+    caller: allocating here would cost seconds of compilation.
     """
     p = S.shape[0]
     cap = A.shape[0]
@@ -170,21 +170,25 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass,
         for i in range(p):
             w[i] = 0.0
         add_fresh_rows(W, A, beta, k, w, done, j, spare)
-        k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, spare)
-        if k < 0:
-            mirror_rows(W, done, j)
-            return GROW, j
-        gather(W, A, k, G, done, j)
-        for a in range(k):
-            i = A[a]
-            paid[a] = lam_j[i]
-            inverse[a] = 1.0 / G[a, a]
-            pull[a] = s[i] - w[i]
-            step[a] = beta[a]
-        descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
-        for a in range(k):
-            step[a] = beta[a] - step[a]
-        add_fresh_rows(W, A, step, k, w, done, j, spare)
+        for round in range(rounds):
+            known = k
+            k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, spare)
+            if k < 0:
+                mirror_rows(W, done, j)
+                return GROW, j
+            if k == known and round > 0:
+                break
+            gather(W, A, k, G, done, j)
+            for a in range(k):
+                i = A[a]
+                paid[a] = lam_j[i]
+                inverse[a] = 1.0 / G[a, a]
+                pull[a] = s[i] - w[i]
+                step[a] = beta[a]
+            descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
+            for a in range(k):
+                step[a] = beta[a] - step[a]
+            add_fresh_rows(W, A, step, k, w, done, j, spare)
         kept = 0
         explained = 0.0
         for a in range(k):
