@@ -15,6 +15,7 @@ from hazeglass.analyst.penalty import Penalty
 from hazeglass.analyst.solvers import admm, cd, closed_form, newton, safe
 from hazeglass.analyst.solvers.attempt import Attempt, Solver, Start
 from hazeglass.analyst.solvers.components import Named
+from hazeglass.analyst.solvers.splitting import default_max_iter
 
 # Newton closes in within a few steps or not at all. Asked for by name, it gets its own, larger limit.
 NEWTON_STEPS = 25
@@ -56,7 +57,7 @@ def _attempts(
     sparse = np.count_nonzero(np.abs(S) > penalty.off) <= DENSE * S.size
     if sparse:
         yield "newton", newton.solve(S, penalty, tol=tol, max_iter=steps, start=start)
-    few = max_iter or admm.default_max_iter(penalty.size) // SHARE_FIRST
+    few = max_iter or default_max_iter(penalty.size) // SHARE_FIRST
     yield "admm", admm.solve(S, penalty, tol=tol, max_iter=few, start=start)
     yield "cd", safe.solve(S, penalty, tol=tol, max_iter=max_iter or SAFE_SWEEPS)
     if max_iter is None:
