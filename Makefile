@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package coverage clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -92,7 +92,7 @@ docs: $(DOCS_STAMP)  ## build the pages into build/docs/html and run the example
 OLDEST_STAMP := .venv-oldest/.installed-from-constraints
 $(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,graph,dask,studio,test]'
+	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,graph,dask,studio,test]' httpx
 	@touch $@
 
 OLDEST_TESTS := tests/guarantee tests/bundle/test_reader.py tests/publisher/test_plan.py tests/publisher/test_table.py \
