@@ -101,13 +101,28 @@ OLDEST_TESTS := tests/guarantee tests/bundle/test_reader.py tests/publisher/test
 oldest: $(OLDEST_STAMP)  ## the fast tests with the oldest dependencies that are promised
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W default $(OLDEST_TESTS)
 
-package: $(DOCS_STAMP)  ## build wheel and sdist, and run the demo from the wheel with base dependencies only
-	@rm -rf dist build/clean
-	@.venv-docs/bin/python -m build --outdir dist . > /dev/null
-	@$(PYTHON) -m venv build/clean
-	@build/clean/bin/pip install --quiet dist/*.whl
-	@cd build && clean/bin/python -c "import hazeglass; [getattr(hazeglass, name) for name in hazeglass.__all__]"
-	@rm -rf build/demo-out && build/clean/bin/hazeglass demo --quiet --out build/demo-out && ls dist
+.venv-build/bin/twine:
+	@$(PYTHON) -m venv .venv-build
+	@.venv-build/bin/pip install --quiet build twine
+
+package: .venv-build/bin/twine  ## build sdist and wheel, look into both, run the demo from the wheel with base dependencies only
+	@rm -rf dist && mkdir -p build
+	@.venv-build/bin/python -m build --outdir dist . > build/package.log 2>&1 || { cat build/package.log; exit 1; }
+	@.venv-build/bin/twine check --strict dist/*
+	@$(PYTHON) tests/packaging/contents.py dist
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras base
+
+TORCH ?= torch
+extras: package  ## the wheel with each extra alone in a clean environment (TORCH=... picks a smaller build of torch)
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot graph gpu grid dask studio --torch '$(TORCH)'
+
+PYTHONS ?= python3.12 python3.13
+pythons:  ## every test (or TESTS=...) with other Pythons: make pythons PYTHONS="python3.12 python3.13"
+	@for python in $(PYTHONS); do \
+		venv=.venv-$$(basename $$python); echo "== $$($$python --version)"; \
+		$$python -m venv $$venv && $$venv/bin/python -m pip install --quiet --editable '.[dev]' && \
+		OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $$venv/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(TESTS) \
+		|| exit 1; done
 
 COVERAGE_STAMP := .venv/.coverage-installed
 $(COVERAGE_STAMP): $(STAMP)
@@ -119,5 +134,5 @@ coverage: $(COVERAGE_STAMP)  ## line coverage of src/, room by room (slow: every
 	@$(BIN)/python tests/coverage_by_room.py build/coverage.json
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest .venv-build .venv-python* docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
