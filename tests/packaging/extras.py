@@ -20,8 +20,8 @@ PURPOSES = Path(__file__).with_name("purposes.py")
 
 
 def clean_environment(folder: Path) -> Path:
-    """The Python of a new environment with nothing in it."""
-    venv.create(folder, clear=True, with_pip=True)
+    """The Python of a new environment with nothing in it, not even pip."""
+    venv.create(folder, clear=True)
     return folder / ("Scripts" if sys.platform == "win32" else "bin") / "python"
 
 
@@ -29,7 +29,7 @@ def install(python: Path, wheel: Path, extra: str, torch: str) -> None:
     """The wheel with one extra. Modules are compiled when they are imported, which most of them never are."""
     what = str(wheel) if extra == "base" else f"{wheel}[{extra}]"
     also = [torch] if extra == "gpu" else []
-    run([str(python), "-m", "pip", "install", "--quiet", "--no-compile", what, *also])
+    run([sys.executable, "-m", "pip", "--python", str(python), "install", "--quiet", "--no-compile", what, *also])
 
 
 def run(command: list[str], cwd: Path | None = None) -> str:
