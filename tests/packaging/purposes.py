@@ -89,7 +89,7 @@ def dask() -> str:
     where = ("demo-out/publisher/feeder.parquet", "--plan", "demo-out/publisher/plan-moments.toml")
     done = hazeglass("publish", *where, "--out", "by-dask", "--engine", "dask", "--quiet")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", ""), done
-    assert hg.load("by-dask").manifest.rows == hg.load("demo-out/release-moments").manifest.rows
+    assert hg.load("by-dask").n == hg.load("demo-out/release-moments").n > 0
     return "dask publishes"
 
 
