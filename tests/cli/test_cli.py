@@ -240,6 +240,7 @@ def test_a_mistake_ends_a_real_process_with_its_status(desk):
     done = hazeglass_process("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("hazeglass: column 'a' has no lower bound")
+    assert done.stderr.count("\n") == 1
 
 
 def test_interrupting_publish_leaves_nothing_behind(desk):
