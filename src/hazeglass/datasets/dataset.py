@@ -49,6 +49,11 @@ class Dataset:
     column_info: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
     row_info: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
 
+    def __repr__(self) -> str:
+        edges = "no known graph" if self.truth is None else f"{len(self.truth)} true edges"
+        rows, columns = self.data.shape
+        return f"Dataset({self.name or 'made up'}: {rows:,} rows x {columns} {self.kind} columns, {edges})"
+
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table with named columns."""
         import pyarrow as pa
