@@ -41,5 +41,5 @@ def test_the_same_seed_gives_the_same_year():
 
 def test_a_dataset_prints_on_one_line():
     shown = repr(make_feeder(days=1))
-    assert "96 rows x 12 continuous columns, 11 true edges" in shown
+    assert "96 rows x 12 continuous columns, 25 true edges" in shown
     assert "\n" not in shown
