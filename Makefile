@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package coverage mutants clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -88,26 +88,42 @@ docs: $(DOCS_STAMP)  ## build the pages into build/docs/html and run the example
 	@OMP_NUM_THREADS=1 .venv-docs/bin/sphinx-build -q -E -W --keep-going -b html docs build/docs/html
 	@.venv-docs/bin/python docs/check_links.py build/docs/html
 
-# What the floors in pyproject.toml promise, held to account.
+# What the floors in pyproject.toml promise, held to account. (The old starlette's test client wants the old httpx.)
 OLDEST_STAMP := .venv-oldest/.installed-from-constraints
 $(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,graph,dask,studio,test]'
+	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,graph,dask,studio,test]' httpx
 	@touch $@
 
-OLDEST_TESTS := tests/guarantee tests/bundle/test_reader.py tests/publisher/test_plan.py tests/publisher/test_table.py \
-	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/analyst/test_recover.py \
-	tests/analyst/test_estimators.py tests/present tests/compute/test_tables.py tests/cli tests/end_to_end/test_readme.py
+OLDEST_TESTS := tests/guarantee tests/bundle tests/publisher/test_plan.py tests/publisher/test_table.py \
+	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/publisher/test_dask.py tests/analyst/test_recover.py \
+	tests/analyst/test_estimators.py tests/analyst/test_graph.py tests/audit/test_command.py tests/present tests/compute \
+	tests/datasets tests/studio tests/cli tests/end_to_end/test_readme.py
 oldest: $(OLDEST_STAMP)  ## the fast tests with the oldest dependencies that are promised
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W default $(OLDEST_TESTS)
 
-package: $(DOCS_STAMP)  ## build wheel and sdist, and run the demo from the wheel with base dependencies only
-	@rm -rf dist build/clean
-	@.venv-docs/bin/python -m build --outdir dist . > /dev/null
-	@$(PYTHON) -m venv build/clean
-	@build/clean/bin/pip install --quiet dist/*.whl
-	@cd build && clean/bin/python -c "import hazeglass; [getattr(hazeglass, name) for name in hazeglass.__all__]"
-	@rm -rf build/demo-out && build/clean/bin/hazeglass demo --quiet --out build/demo-out && ls dist
+.venv-build/bin/twine:
+	@$(PYTHON) -m venv .venv-build
+	@.venv-build/bin/pip install --quiet build twine
+
+package: .venv-build/bin/twine  ## build sdist and wheel, look into both, run the demo from the wheel with base dependencies only
+	@rm -rf dist && mkdir -p build
+	@.venv-build/bin/python -m build --outdir dist . > build/package.log 2>&1 || { cat build/package.log; exit 1; }
+	@.venv-build/bin/twine check --strict dist/*
+	@$(PYTHON) tests/packaging/contents.py dist
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras base
+
+TORCH ?= torch
+extras: package  ## the wheel with each extra alone in a clean environment (TORCH=... picks a smaller build of torch)
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot graph gpu grid dask studio --torch '$(TORCH)'
+
+PYTHONS ?= python3.12 python3.13
+pythons:  ## every test (or TESTS=...) with other Pythons: make pythons PYTHONS="python3.12 python3.13"
+	@for python in $(PYTHONS); do \
+		venv=.venv-$$(basename $$python); echo "== $$($$python --version)"; \
+		$$python -m venv $$venv && $$venv/bin/python -m pip install --quiet --editable '.[dev]' && \
+		OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $$venv/bin/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(TESTS) \
+		|| exit 1; done
 
 COVERAGE_STAMP := .venv/.coverage-installed
 $(COVERAGE_STAMP): $(STAMP)
@@ -116,16 +132,16 @@ $(COVERAGE_STAMP): $(STAMP)
 
 coverage: $(COVERAGE_STAMP)  ## line coverage of src/, room by room (slow: every test runs traced)
 	@mkdir -p build
-	@COVERAGE_FILE=build/.coverage OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --cov=hazeglass --cov-report=json:build/coverage.json --cov-report=
+	@COVERAGE_FILE=$(CURDIR)/build/.coverage OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --cov=hazeglass --cov-report=json:build/coverage.json --cov-report=
 	@$(BIN)/python tests/coverage_by_room.py build/coverage.json
 
 # MODULES="guarantee/gdp.py publisher/noise.py" and MOST=50 (mutants of a module, sampled) make it shorter.
-MODULES = $(patsubst src/hazeglass/%,%,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/publisher/*.py))
+MODULES = $(patsubst src/hazeglass/%,%,$(filter-out %/__init__.py,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/publisher/*.py)))
 MOST = 10000
 MUTANT_TESTS := tests/guarantee tests/publisher tests/bundle tests/fuzz tests/trust tests/audit tests/cli tests/analyst/test_uncertainty.py
 build/mutants/times.xml: $(COVERAGE_STAMP)
 	@mkdir -p build/mutants
-	@COVERAGE_FILE=build/mutants/trace OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --cov=hazeglass \
+	@COVERAGE_FILE=$(CURDIR)/build/mutants/trace OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --cov=hazeglass \
 		--cov-context=test --cov-report= --junitxml=$@.part $(MUTANT_TESTS) && mv $@.part $@
 
 mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publisher/ (hours; docs/evidence/mutation.md)
@@ -133,5 +149,5 @@ mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publishe
 		--times build/mutants/times.xml --out build/mutants --most $(MOST) $(MODULES)
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest .venv-build .venv-python* docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

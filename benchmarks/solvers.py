@@ -70,11 +70,11 @@ def noisy(p: int, noise: float, seed: int) -> Matrix:
     return random_graph(p, 0.02, 10_000, seed) + noise * (dirt + dirt.T) / np.sqrt(2)
 
 
-def blocks(count: int, size: int, seed: int) -> Matrix:
+def blocks(count: int, size: int, seed: int, n: int = 10_000) -> Matrix:
     S = np.zeros((count * size, count * size))
     for k in range(count):
         here = slice(k * size, (k + 1) * size)
-        S[here, here] = random_graph(size, 0.05, 10_000, seed + 1_000 * k)
+        S[here, here] = random_graph(size, 0.05, n, seed + 1_000 * k)
     return S
 
 
@@ -346,11 +346,12 @@ def two_processes() -> float:
 def measure_threads() -> None:
     """Two threads against one, for components and for a path, beside what two processes reach."""
     print(f"two processes of LAPACK     {two_processes():.2f} times one: the ceiling here", flush=True)
-    S = blocks(10, 200, SEEDS[0])
+    easy, hard = blocks(10, 200, SEEDS[0]), blocks(10, 200, SEEDS[0], n=100)
     T = random_graph(500, 0.02, 10_000, SEEDS[0])
     alphas = np.geomspace(largest_alpha(T), largest_alpha(T) / 12, 20)
     for name, work in (
-        ("10 blocks of 200", lambda n: graphical_lasso(S, 0.03, n_threads=n)),
+        ("10 blocks of 200", lambda n: graphical_lasso(easy, 0.03, n_threads=n)),
+        ("10 hard blocks", lambda n: graphical_lasso(hard, 0.1, n_threads=n)),
         ("path of 20, p=500", lambda n: graphical_lasso_path(T, alphas, n_threads=n)),
     ):
         work(2)

@@ -3,8 +3,13 @@
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import settings
 
 from hazeglass.publisher.plan import Plan
+
+# What counts is what an example shows, not how long it took on a busy machine.
+settings.register_profile("hazeglass", deadline=None)
+settings.load_profile("hazeglass")
 
 
 def plan_document(form="moments", protects="record", columns=("a", "b", "c"), **release):

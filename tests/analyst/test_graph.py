@@ -58,7 +58,8 @@ def test_scores_against_a_truth(graph):
     assert scores.roc[0] == (0.0, 0.0)
     assert scores.roc[-1] == (1.0, 1.0)
     assert 0.4 < scores.auc < 0.8
-    with pytest.raises(InputError, match="'zz'"):
+    assert "roc" not in repr(scores)  # it fills a screen
+    with pytest.raises(InputError, match="'zz', which is not a node of this graph: its nodes are a, b, c"):
         graph.scores([("a", "zz")])
     with pytest.raises(InputError, match="both edges and non-edges"):
         graph.scores([])

@@ -190,3 +190,53 @@ def test_a_graph_of_many_columns_lists_its_edges_and_the_likeliest_other_pairs(m
     assert all(out >= kept for out in left_out for kept in listed.intersection(others))
     some.save(tmp_path / "graph")
     assert "10 pairs" in (tmp_path / "graph" / "report.html").read_text()
+
+
+# --- rows with a known error of their own ----------------------------------------------------------------------------
+
+
+def sensor_rows(n, seed, error):
+    rng = np.random.default_rng(seed)
+    precision = np.eye(5) + np.diag([-0.4] * 4, 1) + np.diag([-0.4] * 4, -1)
+    signal = rng.multivariate_normal(np.zeros(5), np.linalg.inv(precision), size=n)
+    return signal + rng.standard_normal((n, 5)) * np.sqrt(error), precision
+
+
+def test_intervals_of_rows_with_known_error_cover_the_truth_and_ignoring_it_does_not():
+    error = np.array([0.1, 0.8, 0.1, 0.8, 0.1])
+    told = ignored = pairs = 0
+    for seed in range(40):
+        rows, precision = sensor_rows(2000, seed, error)
+        scale = np.sqrt(np.diag(precision))
+        truth = -precision / np.outer(scale, scale)
+        for noise_cov in (error, None):
+            edges = hg.recover(rows, noise_cov=noise_cov).edges.to_pylist()
+            at = [(int(edge["source"][1:]) - 1, int(edge["target"][1:]) - 1) for edge in edges]
+            inside = sum(e["ci_low"] <= truth[ij] <= e["ci_high"] for e, ij in zip(edges, at, strict=True))
+            if noise_cov is None:
+                ignored += inside
+            else:
+                told, pairs = told + inside, pairs + len(edges)
+    assert 0.91 < told / pairs < 0.99
+    assert ignored / pairs < 0.7
+
+
+def test_every_way_to_state_the_error_gives_the_same_graph():
+    rows, _ = sensor_rows(500, 1, 0.3)
+    graphs = [hg.recover(rows, noise_cov=noise, select="stars") for noise in (0.3, [0.3] * 5, 0.3 * np.eye(5))]
+    assert all(graph.edges.equals(graphs[0].edges) for graph in graphs)
+    assert graphs[0].fit["title"] == "Rows with known error"
+
+
+def test_an_error_where_it_has_no_place_is_refused(make_plan, tmp_path):
+    rows, _ = sensor_rows(500, 1, 0.3)
+    tied = 0.1 * np.eye(5) + 0.05
+    with pytest.raises(hg.errors.InputError, match="needs rows without error"):
+        hg.recover(rows, noise_cov=0.3, dependence="curved")
+    with pytest.raises(hg.errors.InputError, match="independent between columns"):
+        hg.recover(rows, noise_cov=tied, marginals="normal-scores")
+    with pytest.raises(hg.errors.InputError, match="noise_cov must be 5x5"):
+        hg.recover(rows, noise_cov=[1.0, 2.0])
+    release = hg.publish(chain_rows(300, names="abc"), make_plan(columns="abc"), tmp_path / "r")
+    with pytest.raises(hg.errors.InputError, match="states its own noise"):
+        hg.recover(release, noise_cov=0.3)

@@ -9,7 +9,7 @@ import pytest
 from covariance_problems import sample_covariance, symmetric_noise
 
 from hazeglass import graphical_lasso
-from hazeglass.errors import SolverInputError, UnboundedObjectiveError
+from hazeglass.errors import MissingExtraError, SolverInputError, UnboundedObjectiveError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
 
@@ -108,5 +108,5 @@ def test_refusals_say_what_to_do() -> None:
 
 @pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
 def test_without_torch_the_message_names_the_extra() -> None:
-    with pytest.raises(SolverInputError, match=r"hazeglass\[gpu\]"):
+    with pytest.raises(MissingExtraError, match=r"hazeglass\[gpu\]"):
         graphical_lasso(np.eye(3), 0.1, device="cuda")

@@ -83,6 +83,26 @@ def test_solvers_agree_on_indefinite_input(kind: int) -> None:
         assert np.max(np.abs(other - answers[0])) < 1e-4 * max(1.0, float(np.max(np.abs(answers[0]))))
 
 
+@pytest.mark.parametrize("kind", range(6))
+def test_a_thousandth_from_the_edge_a_fit_is_certified_and_a_refusal_is_named(kind: int) -> None:
+    S = indefinite_family(kind, 25, 5)
+    edge = psd_distance(S, np.ones_like(S), rtol=1e-5)
+    answer = graphical_lasso(S, 1.001 * edge.upper)
+    assert answer.gap <= 1e-6 * 25
+    with pytest.raises(UnboundedObjectiveError, match="unbounded"):
+        graphical_lasso(S, 0.999 * edge.lower)
+
+
+def test_near_the_edge_a_safe_start_arrives_where_admm_crawls() -> None:
+    S = indefinite_family(4, 40, 5)
+    alpha = 1.001 * psd_distance(S, np.ones_like(S), rtol=1e-5).upper
+    quick, slow = graphical_lasso(S, alpha), graphical_lasso(S, alpha, solver="admm", tol=1e-3)
+    assert quick.solver == "cd"
+    assert quick.n_iter < 10
+    assert slow.n_iter > 100
+    assert abs(quick.objective - slow.objective) <= 1e-3 * 40
+
+
 @pytest.mark.slow
 def test_five_hundred_indefinite_matrices_of_5_to_100_columns() -> None:
     """Above the smallest eigenvalue's size a fit always exists, below a p-th of it never: d(S) lies between."""

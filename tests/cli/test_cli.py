@@ -240,13 +240,19 @@ def test_a_mistake_ends_a_real_process_with_its_status(desk):
     done = hazeglass_process("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
     assert (done.returncode, done.stdout) == (3, "")
     assert done.stderr.startswith("hazeglass: column 'a' has no lower bound")
+    assert done.stderr.count("\n") == 1
+
+
+def hear_interrupts():
+    """A process started in the background ignores SIGINT, and so do its children."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def test_interrupting_publish_leaves_nothing_behind(desk):
     (desk / "data.csv").write_text(HEADER + "1,2,3\n" * 2_000_000)
     replace(desk, 'form = "moments"', 'form = "table"')
     command = [sys.executable, "-m", "hazeglass.cli", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
-    process = subprocess.Popen(command, cwd=desk, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command, cwd=desk, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts)
     for _ in range(3000):
         if any(desk.glob(".release.partial-*")):
             break

@@ -152,7 +152,13 @@ def test_interrupting_recover_leaves_nothing_behind(desk):
         "import sys; sys.argv = ['hazeglass', 'recover', 'release', '--out', 'graph']\n"
         "from hazeglass.cli import main; main()\n"
     )
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=desk, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        cwd=desk,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # ignored where tests run in the background
+    )
     for _ in range(600):
         if (desk / "reached").exists():
             break

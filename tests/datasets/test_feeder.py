@@ -37,3 +37,9 @@ def test_the_rows_have_the_covariance_the_model_says():
 def test_the_same_seed_gives_the_same_year():
     assert np.array_equal(make_feeder(seed=3, days=7).data, make_feeder(seed=3, days=7).data)
     assert not np.array_equal(make_feeder(seed=3, days=7).data, make_feeder(seed=4, days=7).data)
+
+
+def test_a_dataset_prints_on_one_line():
+    shown = repr(make_feeder(days=1))
+    assert "96 rows x 12 continuous columns, 25 true edges" in shown
+    assert "\n" not in shown

@@ -70,3 +70,11 @@ def test_the_oldest_versions_are_those_that_the_project_promises():
     values = {"__file__": str(ROOT / "constraints" / "generate.py"), "__name__": "generate"}
     exec(compile((ROOT / "constraints" / "generate.py").read_text(encoding="utf-8"), "generate.py", "exec"), values)
     assert (ROOT / "constraints" / "oldest.txt").read_text(encoding="utf-8") == values["text"]()
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "RELEASING.md"])
+def test_every_make_target_that_a_page_names_exists(page):
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
+    named = set(re.findall(r"(?:`|^)make\s+([a-z]+)", (ROOT / page).read_text(encoding="utf-8"), re.MULTILINE))
+    assert named
+    assert named <= targets

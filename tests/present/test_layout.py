@@ -37,13 +37,15 @@ def test_cliques_joined_by_a_thread_are_found(sizes):
 
 
 def test_modularity_is_about_that_of_networkx():
-    for seed in range(5):
+    """On average: which graph a seed draws, and who finds the better cut of it, changes with networkx's version."""
+    behind = []
+    for seed in range(40):
         graph = nx.planted_partition_graph(4, 10, 0.6, 0.05, seed=seed)
         groups = communities(nx.to_numpy_array(graph))
         ours = [set(np.flatnonzero(groups == g).tolist()) for g in np.unique(groups)]
         theirs = nx.community.greedy_modularity_communities(graph)
-        modularity = nx.community.modularity
-        assert modularity(graph, ours) > modularity(graph, theirs) - 0.03
+        behind.append(nx.community.modularity(graph, theirs) - nx.community.modularity(graph, ours))
+    assert np.mean(behind) < 0.015
 
 
 def test_lone_nodes_are_groups_of_their_own_at_the_end():

@@ -150,6 +150,10 @@ def test_rows_are_clipped_where_whole_rows_are_protected_and_only_there(make_pla
         assert module.design_stages(make_plan(**release), 1000)[0].radius == pytest.approx(1.0)
         assert module.design_stages(make_plan(**release), 1000)[1].radius == pytest.approx(math.sqrt(3))
         assert module.design_stages(make_plan(**release, clip_radius=0.7), 1000)[0].radius == 0.7
+    for names in ("ab", "abcdef"):  # for three columns sqrt(p/3) is p/3
+        first, second = module.design_stages(make_plan(columns=tuple(names)), 1000)
+        assert first.radius == pytest.approx(math.sqrt(len(names) / 3))
+        assert second.radius == pytest.approx(math.sqrt(len(names)))
     for release in ({"protects": "entry"}, {"protects": "readings", "readings": 3}):
         (stage,) = module.design_stages(make_plan(**release), 1000)
         assert not stage.clipped

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
@@ -37,15 +37,19 @@ class Scores:
     precision: float
     recall: float
     hamming_distance: int
-    roc: tuple[tuple[float, float], ...]
+    roc: tuple[tuple[float, float], ...] = field(repr=False)
 
 
-def truth_labels(pairs: list[Pair], truth: Iterable[Iterable[str]], names: Iterable[str]) -> npt.NDArray[np.bool_]:
+def truth_labels(pairs: list[Pair], truth: Iterable[Iterable[str]], names: Sequence[str]) -> npt.NDArray[np.bool_]:
     """Which of the pairs are true edges; a truth that names an unknown node, or all or no pair, is refused."""
     wanted = {frozenset(pair) for pair in truth}
     unknown = {name for pair in wanted for name in pair} - set(names)
     if unknown:
-        raise InputError(f"the truth names {sorted(unknown)[0]!r}, which is not a node of this graph.")
+        some = ", ".join(names[:3])
+        raise InputError(
+            f"the truth names {sorted(unknown)[0]!r}, which is not a node of this graph: its nodes are {some}, ... "
+            "Rows keep their names when they come as a data frame."
+        )
     labels = np.array([pair in wanted for pair in pairs], dtype=bool)
     if labels.all() or not labels.any():
         raise InputError("scores need both edges and non-edges in the truth.")

@@ -34,8 +34,8 @@ def graphml(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementT
 
 
 def gexf(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementTree:
-    """GEXF 1.3, the strength of an edge as its weight."""
-    root = ElementTree.Element("gexf", xmlns="http://gexf.net/1.3", version="1.3")
+    """GEXF 1.2, which more programs read than 1.3; the strength of an edge as its weight."""
+    root = ElementTree.Element("gexf", xmlns="http://www.gexf.net/1.2draft", version="1.2")
     body = ElementTree.SubElement(root, "graph", defaultedgetype="undirected")
     kept = _attributes(edges)
     declared = ElementTree.SubElement(body, "attributes", {"class": "edge"})

@@ -9,6 +9,7 @@ likelihood at alpha has a minimum iff alpha > d(S) (docs/maths/solvers.md).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,7 +80,11 @@ def psd_distance(
         return Distance(_project(eigenvalues, vectors)[0], float("inf"), float("inf"))
     unit = float(np.max(np.abs(S)))
     target = S / unit
-    step = _Step(target, weights, rho=1.0 / max(-eigenvalues[0] / unit, 1e-3) / S.shape[0])
+    step = ConeStep(
+        target,
+        lambda V, radius: project_l1_ball(V, weights, radius),
+        rho=1.0 / max(-eigenvalues[0] / unit, 1e-3) / S.shape[0],
+    )
     best = Distance(_project(eigenvalues / unit, vectors)[0], 0.0, float("inf"))
     goal = None if threshold is None else threshold / unit
     for count in range(max_steps):
@@ -95,11 +100,11 @@ def psd_distance(
     return Distance(nearest, best.lower * unit, unit * weighted_max(best.nearest - target, weights))
 
 
-class _Step:
-    """One ADMM step: project on the cone, then apply the prox of the weighted max norm."""
+class ConeStep:
+    """One ADMM step: project on the cone, then apply the prox of a norm, given the projection on its dual ball."""
 
-    def __init__(self, target: FloatArray, weights: FloatArray, rho: float) -> None:
-        self.target, self.weights, self.rho = target, weights, rho
+    def __init__(self, target: FloatArray, into_ball: Callable[[FloatArray, float], FloatArray], rho: float) -> None:
+        self.target, self.into_ball, self.rho = target, into_ball, rho
         self.near = target.copy()
         self.dual = np.zeros_like(target)
         self.primal_miss = self.dual_miss = 0.0
@@ -109,7 +114,7 @@ class _Step:
         psd, rest = _project(*np.linalg.eigh(self.near - self.dual))
         relaxed = 1.6 * psd - 0.6 * self.near
         moved = relaxed + self.dual
-        self.dual = project_l1_ball(moved - self.target, self.weights, 1.0 / self.rho)
+        self.dual = self.into_ball(moved - self.target, 1.0 / self.rho)
         near = moved - self.dual
         self.dual_miss = self.rho * float(np.linalg.norm(near - self.near))
         self.primal_miss = float(np.linalg.norm(psd - near))
@@ -164,7 +169,8 @@ def _restore_frozen_diagonal(psd: FloatArray, S: FloatArray, weights: FloatArray
 
 
 def _decided(best: Distance, goal: float | None) -> bool:
-    return goal is not None and (best.lower >= goal or best.upper < goal)
+    """Below d(S), or above it with half of the room left for those who need an interior point."""
+    return goal is not None and (best.lower >= goal or best.upper < (goal + best.lower) / 2)
 
 
 def _times(weights: FloatArray, size: FloatArray) -> FloatArray:

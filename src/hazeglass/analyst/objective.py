@@ -10,6 +10,7 @@ certificate each answer carries. Derivations: docs/maths/solvers.md.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
@@ -28,7 +29,13 @@ class Certificate:
     kkt: float
 
 
-def linear_part(T: FloatArray, S: FloatArray, penalty: Penalty) -> float:
+class Costly(Protocol):
+    """Any penalty on a precision matrix."""
+
+    def cost(self, T: FloatArray) -> float: ...
+
+
+def linear_part(T: FloatArray, S: FloatArray, penalty: Costly) -> float:
     """tr(S T) + penalty(T): equals p at the solution; <= 0 for some T >= 0 proves that f has no minimum."""
     return float(np.vdot(S, T)) + penalty.cost(T)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
@@ -42,6 +43,7 @@ _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 def recover(
     release: Any,
     *,
+    noise_cov: npt.ArrayLike | None = None,
     alpha: float | None = None,
     select: str = "ebic",
     fdr: float = 0.1,
@@ -53,14 +55,16 @@ def recover(
     engine: str | Engine = "threads",
     progress: Callable[[str], None] | None = None,
 ) -> Graph:
-    """Recover the graph of conditional dependence from a release, or from clean rows.
+    """Recover the graph of conditional dependence from a release, or from rows.
 
     Everything is computed from the release, so none of it costs privacy.
 
     Parameters
     ----------
-    release : a Release, or the folder of one (it is verified first); or rows without noise: a data frame, an array,
-        the path of a CSV or Parquet file
+    release : a Release, or the folder of one (it is verified first); or rows: a data frame, an array, the path of a
+        CSV or Parquet file
+    noise_cov : for rows that carry a known error of their own (sensors, surveys): one variance, one per column, or a
+        covariance matrix. A release states its noise itself
     alpha : the penalty, on the correlation scale; chosen by `select` when None
     select : how to choose the penalty: 'ebic', 'stars' (stability), and where there are rows also 'cv' (held-out
         likelihood) and 'mse' (the paper's squared error)
@@ -80,7 +84,7 @@ def recover(
     -------
     Graph
     """
-    source = source_of(release)
+    source = source_of(release, noise_cov)
     _check(alpha, select, fdr, source)
     if marginals not in MARGINALS:
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")

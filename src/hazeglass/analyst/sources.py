@@ -13,6 +13,7 @@ from hazeglass._version import __version__
 from hazeglass.analyst.curved.blocks import FeatureBlocks, blocks_of_moments
 from hazeglass.analyst.curved.rows import blocks_of_rows
 from hazeglass.analyst.moments import NoisyCovariance, covariance_of, covariance_of_rows, noise_of, rows_of
+from hazeglass.analyst.noise_cov import noise_matrix
 from hazeglass.analyst.scores import NormalScores, normal_scores
 from hazeglass.analyst.selection import FoldSource, RowSource, StreamedRows
 from hazeglass.bundle.manifest import CellNoise
@@ -32,6 +33,7 @@ class Source:
     """Named columns, what is known of them, and what fit.json says of where they came from.
 
     clean   rows that came without a release
+    noise   the covariance of the error in such a row, where it is known
     cells   the noise in the cells of a table, column by column; None for a column without
     scores  the rows as normal scores, when those were asked for
     """
@@ -42,6 +44,7 @@ class Source:
     record: dict[str, Any]
     release: Release | None = None
     clean: FloatArray | None = None
+    noise: FloatArray | None = None
     cells: tuple[CellNoise | None, ...] = ()
     scores: NormalScores | None = None
 
@@ -67,7 +70,7 @@ class Source:
         if self.release is not None and self.form == "table" and self.n * len(self.names) > _MOST_CELLS:
             return StreamedRows(self.release, noise_of(self.release), deviations, engine)
         rows = self.rows()
-        return None if rows is None else FoldSource(rows, np.diag(self._noise_variances()), deviations)
+        return None if rows is None else FoldSource(rows, self._noise(), deviations)
 
     def covariance(self, engine: Engine) -> NoisyCovariance:
         """The corrected covariance of the columns."""
@@ -76,10 +79,13 @@ class Source:
             return replace(noisy, notes=(self.scores.note,))
         if self.release is not None:
             return covariance_of(self.release, engine)
-        return covariance_of_rows(np.asarray(self.clean), np.zeros((len(self.names), len(self.names))), self.names)
+        return covariance_of_rows(np.asarray(self.clean), self._noise(), self.names)
 
-    def _noise_variances(self) -> FloatArray:
-        return np.array([0.0 if cell is None else cell.variance for cell in self.cells])
+    def _noise(self) -> FloatArray:
+        """The covariance of the noise in a row."""
+        if self.noise is not None:
+            return self.noise
+        return np.diag([0.0 if cell is None else cell.variance for cell in self.cells])
 
     def blocks(self) -> FeatureBlocks:
         """The covariance of the columns' features."""
@@ -99,6 +105,11 @@ class Source:
         return blocks_of_moments(self.release.moments()[-1], self.n, (note,) if stage.clipped else ())
 
     def _blocks_of_rows(self, rows: FloatArray) -> FeatureBlocks:
+        if self.noise is not None:
+            raise InputError(
+                "dependence = 'curved' needs rows without error, because an error's covariance says nothing of its "
+                "cubes. Leave noise_cov out, or use 'linear'."
+            )
         if self.scores is None:
             return blocks_of_rows(rows, self.cells, self.names)
         if any(cell is not None for cell in self.cells):
@@ -116,14 +127,24 @@ class Source:
                 f"marginals = 'normal-scores' needs rows to rank, and a {self.form} release has none of its own. Use "
                 "'as-is'; the publisher can choose a transform in the plan."
             )
-        return replace(self, scores=normal_scores(rows, self._noise_variances(), self.names))
+        noise = self._noise()
+        if np.any(noise != np.diag(np.diag(noise))):
+            raise InputError(
+                "marginals = 'normal-scores' needs errors that are independent between columns, and noise_cov has "
+                "covariances. Use 'as-is'."
+            )
+        return replace(self, scores=normal_scores(rows, np.diag(noise), self.names))
 
 
-def source_of(data: Any) -> Source:
+def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:
     """A release, the place of one, or rows: a data frame, an array, or the path of a CSV or Parquet file."""
     if isinstance(data, str | Path) and not str(data).lower().endswith(_TABLES):
         data = load(data)
-    return _of_release(data) if isinstance(data, Release) else _of_rows(data)
+    if not isinstance(data, Release):
+        return _of_rows(data, noise_cov)
+    if noise_cov is not None:
+        raise InputError("noise_cov is for rows: a release states its own noise. Leave it out.")
+    return _of_release(data)
 
 
 def _of_release(release: Release) -> Source:
@@ -147,7 +168,7 @@ def _of_release(release: Release) -> Source:
     return replace(source, cells=tuple(column.cell_noise for column in release.columns))
 
 
-def _of_rows(data: Any) -> Source:
+def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
     from hazeglass.compute.tables import blocks, floats, open_table
 
@@ -160,10 +181,11 @@ def _of_rows(data: Any) -> Source:
     nothing = dict.fromkeys(("unit", "unit_readings", "unit_max_rows", "mu", "epsilon", "delta"))
     record = {
         "hazeglass": __version__,
-        "title": "Clean rows",
+        "title": "Clean rows" if noise_cov is None else "Rows with known error",
         "form": "rows",
         "n": len(rows),
         **nothing,
         "simulation": False,
     }
-    return Source(table.names, len(rows), "rows", record, clean=rows, cells=(None,) * len(table.names))
+    noise = None if noise_cov is None else noise_matrix(noise_cov, len(table.names), len(rows))
+    return Source(table.names, len(rows), "rows", record, clean=rows, noise=noise, cells=(None,) * len(table.names))

@@ -46,14 +46,14 @@ def as_covariance(S: ArrayLike, names: Sequence[str] | None = None, n_threads: i
 
 def _inspect(A: FloatArray, n_threads: int) -> tuple[float, float]:
     from hazeglass.analyst.solvers.compiled import announce_compilation
-    from hazeglass.analyst.solvers.screen_kernel import inspect
+    from hazeglass.analyst.solvers.screen_kernel import TILE, inspect
 
     announce_compilation(inspect)
     if n_threads == 1:
-        poison, gap = inspect(A, 0, 1)
+        poison, gap = inspect(A, 0, 1, np.empty((TILE, TILE)))
         return float(poison), float(gap)
     with ThreadPoolExecutor(n_threads) as pool:
-        parts = list(pool.map(lambda part: inspect(A, part, n_threads), range(n_threads)))
+        parts = list(pool.map(lambda part: inspect(A, part, n_threads, np.empty((TILE, TILE))), range(n_threads)))
     return float(sum(part[0] for part in parts)), float(sum(part[1] for part in parts))
 
 

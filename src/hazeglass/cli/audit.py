@@ -9,13 +9,14 @@ from pathlib import Path
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from hazeglass.audit.picture import check_picture, draw_picture
 from hazeglass.audit.result import AuditResult, Finding
 from hazeglass.audit.run import Progress as Report
 from hazeglass.audit.run import audit
+from hazeglass.cli.printing import moving
 from hazeglass.publisher.plan import Plan
 
 __all__ = ["run_audit"]
@@ -41,17 +42,8 @@ def run_audit(plan_path: Path | None, quick: bool, as_json: bool, out: Path | No
 
 @contextmanager
 def _progress() -> Iterator[Report]:
-    console = Console(stderr=True)
-    bar = Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TextColumn("{task.completed}/{task.total}"),
-        TimeElapsedColumn(),
-        console=console,
-        transient=True,
-        disable=not console.is_terminal,
-    )
-    with bar:
+    counted = TextColumn("{task.completed}/{task.total}")
+    with moving(TextColumn("{task.description}"), BarColumn(), counted, TimeElapsedColumn()) as bar:
         task = bar.add_task("audit", total=None)
         yield lambda name, number, total: bar.update(task, description=name, completed=number, total=total)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-__all__ = ["Printer", "plain"]
+__all__ = ["Printer", "moving", "plain"]
 
 
 class Printer:
@@ -35,12 +35,20 @@ class Printer:
     @contextmanager
     def watch(self, description: str) -> Iterator[Callable[[int], None]]:
         """A moving line on a terminal, silent anywhere else; the value is to be called with the rows done so far."""
-        watcher = Console(stderr=True)
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        hidden = self.quiet or not watcher.is_terminal
-        with Progress(*columns, console=watcher, transient=True, disable=hidden) as bar:
+        with moving(*columns, quiet=self.quiet) as bar:
             task = bar.add_task(description)
             yield lambda rows: bar.update(task, description=f"{description}: {rows:,} rows")
+
+
+@contextmanager
+def moving(*columns: ProgressColumn, quiet: bool = False) -> Iterator[Progress]:
+    """What moves on a terminal's standard error, and is gone when it ends; anywhere else nothing."""
+    console = Console(stderr=True)
+    bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+    # Never entered where it is hidden: on its way out, an old rich prints an empty line even then.
+    with nullcontext() if bar.disable else bar:
+        yield bar
 
 
 def plain(text: object) -> str:

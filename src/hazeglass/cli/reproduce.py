@@ -12,11 +12,10 @@ from types import ModuleType
 from typing import Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 
 import hazeglass
-from hazeglass.cli.printing import Printer
+from hazeglass.cli.printing import Printer, moving
 from hazeglass.errors import InputError
 
 __all__ = ["load_experiments", "run_reproduce", "work"]
@@ -78,9 +77,8 @@ def run_reproduce(
 @contextmanager
 def _watching(printer: Printer) -> Iterator[Callable[[int], Callable[[str], None]]]:
     """A bar on a terminal, nothing anywhere else."""
-    console = Console(stderr=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True, disable=printer.quiet or not console.is_terminal) as bar:
+    with moving(*columns, quiet=printer.quiet) as bar:
 
         def start(total: int) -> Callable[[str], None]:
             task = bar.add_task("reproduce", total=total)

@@ -20,7 +20,7 @@ Edges = frozenset[frozenset[str]]
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Dataset:
     """Rows, names, and the true graph where there is one.
 
@@ -48,6 +48,12 @@ class Dataset:
     truths: Mapping[str, Edges] = field(default_factory=dict, kw_only=True)
     column_info: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
     row_info: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
+
+    def __repr__(self) -> str:
+        edges = "no known graph" if self.truth is None else f"{len(self.truth)} true edges"
+        rows, columns = self.data.shape
+        size = f"{rows:,} rows x {columns} {self.kind} columns"
+        return f"{type(self).__name__}({self.name or 'made up'}: {size}, {edges})"
 
     def to_arrow(self) -> pa.Table:
         """The rows as an Arrow table with named columns."""

@@ -39,7 +39,7 @@ _PERSISTENCE = 0.6
 FloatArray = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FeederData(Dataset):
     """A feeder's rows with the exact precision matrix of the model and the physical lines."""
 

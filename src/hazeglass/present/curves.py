@@ -66,58 +66,47 @@ def chart(
 ) -> Markup:
     """The chart; `mark` draws a vertical line at an x value."""
     width, height = size
-    room = (width - _LEFT - _RIGHT, height - _TOP - _BOTTOM)
+    wide, high = width - _LEFT - _RIGHT, height - _TOP - _BOTTOM
 
     def across(value: float) -> float:
-        return round(_LEFT + room[0] * x.place(value), 1)
+        return round(_LEFT + wide * x.place(value), 1)
 
     def down(value: float) -> float:
-        return round(_TOP + room[1] * (1 - y.place(value)), 1)
+        return round(_TOP + high * (1 - y.place(value)), 1)
 
     parts = [Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">').format(width, height, title)]
     for value, label in x.ticks():
-        parts.append(
-            Markup('<line class="grid" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
-                across(value), _TOP, height - _BOTTOM
-            )
-        )
-        parts.append(
-            Markup('<text x="{}" y="{}" text-anchor="middle">{}</text>').format(
-                across(value), height - _BOTTOM + 15, label
-            )
-        )
+        parts.append(_upright("grid", across(value), high))
+        parts.append(_TEXT.format(across(value), height - _BOTTOM + 15, "middle", label))
     for value, label in y.ticks():
-        parts.append(
-            Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>').format(
-                _LEFT, width - _RIGHT, down(value)
-            )
-        )
-        parts.append(
-            Markup('<text x="{}" y="{}" text-anchor="end">{}</text>').format(_LEFT - 5, down(value) + 4, label)
-        )
+        parts.append(_LEVEL.format(_LEFT, width - _RIGHT, down(value)))
+        parts.append(_TEXT.format(_LEFT - 5, down(value) + 4, "end", label))
     if mark is not None:
-        parts.append(
-            Markup('<line class="mark" x1="{0}" x2="{0}" y1="{1}" y2="{2}"/>').format(
-                across(mark), _TOP, height - _BOTTOM
-            )
-        )
+        parts.append(_upright("mark", across(mark), high))
     for line in lines:
-        spots = [(across(a), down(b)) for a, b in line.points]
-        path = " ".join(f"{a},{b}" for a, b in spots)
-        parts.append(Markup('<polyline class="{}" points="{}"/>').format(line.style, path))
-        if line.dots:
-            parts.extend(Markup('<circle class="dot" cx="{}" cy="{}" r="2.5"/>').format(a, b) for a, b in spots)
-    parts.append(
-        Markup('<text class="axis" x="{}" y="{}" text-anchor="middle">{}</text>').format(
-            _LEFT + room[0] / 2, height - 6, x.label
-        )
-    )
-    parts.append(
-        Markup(
-            '<text class="axis" transform="translate(11 {}) rotate(-90)" text-anchor="middle">{}</text></svg>'
-        ).format(_TOP + room[1] / 2, escape(y.label))
-    )
-    return Markup("").join(parts)
+        parts.extend(_drawn(line, [(across(a), down(b)) for a, b in line.points]))
+    parts.append(_BELOW.format(_LEFT + wide / 2, height - 6, x.label))
+    parts.append(_BESIDE.format(_TOP + high / 2, escape(y.label)))
+    return Markup("").join([*parts, Markup("</svg>")])
+
+
+_TEXT = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
+_LEVEL = Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>')
+_BELOW = Markup('<text class="axis" x="{}" y="{}" text-anchor="middle">{}</text>')
+_BESIDE = Markup('<text class="axis" transform="translate(11 {}) rotate(-90)" text-anchor="middle">{}</text>')
+
+
+def _upright(style: str, x: float, high: float) -> Markup:
+    return Markup('<line class="{0}" x1="{1}" x2="{1}" y1="{2}" y2="{3}"/>').format(style, x, _TOP, _TOP + high)
+
+
+def _drawn(line: Line, spots: list[tuple[float, float]]) -> list[Markup]:
+    path = " ".join(f"{a},{b}" for a, b in spots)
+    dots = spots if line.dots else []
+    return [
+        Markup('<polyline class="{}" points="{}"/>').format(line.style, path),
+        *(Markup('<circle class="dot" cx="{}" cy="{}" r="2.5"/>').format(a, b) for a, b in dots),
+    ]
 
 
 def _round_step(rough: float) -> float:

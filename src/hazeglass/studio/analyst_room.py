@@ -17,7 +17,16 @@ from starlette.routing import Route
 from hazeglass.errors import InputError
 from hazeglass.studio.folders import Folders
 from hazeglass.studio.jobs import Job, Jobs
-from hazeglass.studio.room import attached, finished_job, framed_page, job_routes, number_in, read_json, zipped
+from hazeglass.studio.room import (
+    attached,
+    finished_job,
+    folder_listing,
+    framed_page,
+    job_routes,
+    number_in,
+    read_json,
+    zipped,
+)
 
 __all__ = ["AnalystRoom"]
 
@@ -50,8 +59,7 @@ class AnalystRoom:
 
     async def folder(self, request: Request) -> Response:
         """Releases and archives below a folder."""
-        place = await read_json(request)
-        return JSONResponse(await run_in_threadpool(self._folders.listing, place, _kind))
+        return await folder_listing(request, self._folders, _kind)
 
     async def upload(self, request: Request) -> Response:
         """Take a .zip from the browser and open it; the guard has bounded its size."""

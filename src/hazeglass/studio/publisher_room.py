@@ -23,7 +23,7 @@ from hazeglass.studio.publisher_plans import (
     plan_document,
     read_plan,
 )
-from hazeglass.studio.room import finished_job, framed_page, job_routes, number_in, read_json, zipped
+from hazeglass.studio.room import finished_job, folder_listing, framed_page, job_routes, number_in, read_json, zipped
 
 __all__ = ["PublisherRoom"]
 
@@ -59,8 +59,7 @@ class PublisherRoom:
 
     async def folder(self, request: Request) -> Response:
         """Data files, plans and ledgers below a folder."""
-        place = await read_json(request)
-        return JSONResponse(await run_in_threadpool(self._folders.listing, place, _kind))
+        return await folder_listing(request, self._folders, _kind)
 
     async def look(self, request: Request) -> Response:
         """Start reading a file's names and kinds."""

@@ -5,19 +5,30 @@ from __future__ import annotations
 import json
 import math
 import zipfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from hazeglass.errors import InputError
+from hazeglass.studio.folders import Folders
 from hazeglass.studio.jobs import ENDED, Job, Jobs
 
-__all__ = ["attached", "finished_job", "framed_page", "job_routes", "number_in", "read_json", "zipped"]
+__all__ = [
+    "attached",
+    "finished_job",
+    "folder_listing",
+    "framed_page",
+    "job_routes",
+    "number_in",
+    "read_json",
+    "zipped",
+]
 
 _CHUNK = 1 << 20
 # A finished page of somebody's release: it may run the scripts whose hashes it states and nothing else, and as a
@@ -40,6 +51,12 @@ async def read_json(request: Request) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InputError("the request must be a JSON object.")
     return document
+
+
+async def folder_listing(request: Request, folders: Folders, kind: Callable[[Path], str | None]) -> Response:
+    """What lies in the folder that a request names, as far as it has a kind."""
+    place = await read_json(request)
+    return JSONResponse(await run_in_threadpool(folders.listing, place, kind))
 
 
 def _refuse_constant(name: str) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from hazeglass.analyst.curved.group_penalty import block_norms, spread
 from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.nearest_psd import project_l1_ball, weighted_max
+from hazeglass.analyst.nearest_psd import ConeStep, project_l1_ball, weighted_max
 
 __all__ = ["group_distance"]
 
@@ -26,7 +26,9 @@ def group_distance(S: FloatArray, weights: FloatArray, size: int, *, rtol: float
     if lowest >= 0:
         return 0.0, 0.0
     unit = float(np.abs(S).max())
-    step = _Step(S / unit, weights, size, rho=1.0 / max(-lowest / unit, 1e-3) / len(S))
+    step = ConeStep(
+        S / unit, lambda V, radius: _into_ball(V, weights, size, radius), rho=1.0 / max(-lowest / unit, 1e-3) / len(S)
+    )
     lower, upper = 0.0, np.inf
     for count in range(_STEPS):
         near, left_over = step.advance()
@@ -46,43 +48,9 @@ def group_distance(S: FloatArray, weights: FloatArray, size: int, *, rtol: float
     return min(lower, upper) * unit, upper * unit
 
 
-class _Step:
-    """One step: project on the cone, then apply the prox of the largest weighted norm of a block."""
-
-    def __init__(self, target: FloatArray, weights: FloatArray, size: int, rho: float) -> None:
-        self.target, self.weights, self.size, self.rho = target, weights, size, rho
-        self.near = target.copy()
-        self.dual = np.zeros_like(target)
-        self.primal_miss = self.dual_miss = 0.0
-
-    def advance(self) -> tuple[FloatArray, FloatArray]:
-        """A positive semidefinite candidate for W, and one (not yet scaled) for Z."""
-        values, vectors = np.linalg.eigh(self.near - self.dual)
-        psd = (vectors * np.maximum(values, 0.0)) @ vectors.T
-        left_over = (vectors * np.maximum(-values, 0.0)) @ vectors.T
-        moved = 1.6 * psd - 0.6 * self.near + self.dual
-        self.dual = self._into_ball(moved - self.target)
-        near = moved - self.dual
-        self.dual_miss = self.rho * float(np.linalg.norm(near - self.near))
-        self.primal_miss = float(np.linalg.norm(psd - near))
-        self.near = near
-        return psd, left_over
-
-    def _into_ball(self, V: FloatArray) -> FloatArray:
-        """Projection on sum w_ij |V_ij|_F <= 1/rho: the norms move as in the scalar case, directions stay."""
-        norms = block_norms(V, self.size)
-        kept = project_l1_ball(norms, self.weights, 1.0 / self.rho)
-        factor = np.divide(kept, norms, out=np.zeros_like(norms), where=norms > 0)
-        return V * spread(factor, self.size)
-
-    def balance(self) -> None:
-        """Keep the two residuals, each relative to its variable, within a factor of 9 of each other."""
-        primal = self.primal_miss / max(float(np.linalg.norm(self.near)), 1e-300)
-        dual = self.dual_miss / max(self.rho * float(np.linalg.norm(self.dual)), 1e-300)
-        factor = float(np.sqrt(max(primal, 1e-300) / max(dual, 1e-300)))
-        if 1 / 3 < factor < 3:
-            return
-        factor = float(np.clip(factor, 0.2, 5.0))
-        if 1e-9 < self.rho * factor < 1e9:
-            self.rho *= factor
-            self.dual /= factor
+def _into_ball(V: FloatArray, weights: FloatArray, size: int, radius: float) -> FloatArray:
+    """Projection on sum w_ij |V_ij|_F <= radius: the norms move as in the scalar case, directions stay."""
+    norms = block_norms(V, size)
+    kept = project_l1_ball(norms, weights, radius)
+    factor = np.divide(kept, norms, out=np.zeros_like(norms), where=norms > 0)
+    return V * spread(factor, size)

@@ -1,7 +1,6 @@
 """The graphical lasso over blocks: which pairs of columns are tied through any of their features.
 
-Alternating directions: the split is X = Z with -log det X + tr(S X) on X and the penalty on Z. After each step
-W = S + rho U lies in the dual balls and is complementary to Z, so two Cholesky factors certify the pair (Z, W).
+Alternating directions, as for single entries (solvers/splitting.py); W lies in the dual balls after each step.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hazeglass.analyst.curved.group_distance import group_distance
-from hazeglass.analyst.curved.group_penalty import GroupCertificate, GroupPenalty, certify_blocks, linear_part
-from hazeglass.analyst.factor import FloatArray, cholesky
+from hazeglass.analyst.curved.group_penalty import GroupPenalty, certify_blocks
+from hazeglass.analyst.factor import FloatArray
+from hazeglass.analyst.objective import linear_part
 from hazeglass.analyst.solvers import Solution
+from hazeglass.analyst.solvers.attempt import Attempt
+from hazeglass.analyst.solvers.splitting import Splitting, default_max_iter
 from hazeglass.analyst.validation import as_covariance
 from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError
 
 __all__ = ["group_graphical_lasso", "solve_blocks"]
-
-_RELAXATION = 1.6
-_CHECK_EVERY = 5
-_ESCAPED = 1e12
 
 
 def group_graphical_lasso(
@@ -72,11 +70,10 @@ def group_graphical_lasso(
     penalty = _make_penalty(len(S), alpha, size, weights, penalize_diagonal)
     if not tol > 0:
         raise SolverInputError(f"tol must be > 0, got {tol}. It bounds the duality gap divided by the features.")
-    last = max_iter or int(np.clip(2e11 / len(S) ** 3, 500, 20_000))
-    best, count, unbounded = solve_blocks(S, penalty, tol, last, warm_start)
-    reached = best is not None and best.gap <= tol * len(S)
-    if unbounded or not reached:
-        _refuse_if_unbounded(S, penalty, proven=unbounded)
+    found = solve_blocks(S, penalty, tol, max_iter or default_max_iter(len(S)), warm_start)
+    best, count, reached = found.certificate, found.n_iter, found.reached(tol)
+    if found.unbounded or not reached:
+        _refuse_if_unbounded(S, penalty, proven=found.unbounded)
     if best is None:
         raise SolverInputError(f"no positive definite estimate was found in {count} iterations. Raise alpha.")
     if not reached:
@@ -111,67 +108,15 @@ def _make_penalty(
     return GroupPenalty(float(alpha), paid, size)
 
 
-def solve_blocks(
-    S: FloatArray, penalty: GroupPenalty, tol: float, last: int, start: Solution | None = None
-) -> tuple[GroupCertificate | None, int, bool]:
-    """The best certified answer, the steps it took, and whether the problem proved unbounded."""
-    state = _State(S, penalty, None if start is None else start.precision)
-    best: GroupCertificate | None = None
-    count = 0
-    for count in range(1, last + 1):
-        state.advance()
-        if count % _CHECK_EVERY and count != last:
-            continue
-        if state.escapes():
-            return None, count, True
-        found = certify_blocks(state.sparse, S, penalty, S + state.rho * state.dual)
-        if found is not None and (best is None or found.gap < best.gap):
-            best = found
-            if best.gap <= tol * len(S):
-                break
-        state.balance()
-    return best, count, False
-
-
-class _State:
-    """X (positive definite), Z (sparse by blocks) and the scaled dual U."""
-
-    def __init__(self, S: FloatArray, penalty: GroupPenalty, start: FloatArray | None) -> None:
-        self.S, self.penalty, self.rho = S, penalty, 1.0
-        self.sparse = np.eye(len(S)) if start is None else start
-        self.positive = self.sparse
-        self.dual = np.zeros_like(S)
-        self.primal_miss = self.dual_miss = 0.0
-
-    def advance(self) -> None:
-        """X solves rho X - inv(X) = rho (Z - U) - S; blocks of Z are shortened; U collects what is left."""
-        values, vectors = np.linalg.eigh(self.rho * (self.sparse - self.dual) - self.S)
-        # the positive root of rho x^2 - v x - 1 = 0, in the form that does not cancel
-        root = np.sqrt(values**2 + 4.0 * self.rho)
-        roots = np.where(values > 0, (values + root) / (2.0 * self.rho), 2.0 / (root - values))
-        self.positive = (vectors * roots) @ vectors.T
-        moved = _RELAXATION * self.positive + (1.0 - _RELAXATION) * self.sparse + self.dual
-        sparse = self.penalty.shrink((moved + moved.T) / 2, self.rho)
-        left = float(np.linalg.norm(moved - sparse))
-        self.dual_miss = float(np.linalg.norm(sparse - self.sparse)) / max(left, 1e-300)
-        self.primal_miss = float(np.linalg.norm(self.positive - sparse)) / float(np.linalg.norm(self.positive))
-        self.dual = moved - sparse
-        self.sparse = sparse
-
-    def escapes(self) -> bool:
-        """Whether f falls for ever: along X, along Z where it is positive definite, or out of range."""
-        if linear_part(self.positive, self.S, self.penalty) <= 0 or float(np.abs(self.positive).max()) > _ESCAPED:
-            return True
-        return linear_part(self.sparse, self.S, self.penalty) <= 0 and cholesky(self.sparse) is not None
-
-    def balance(self) -> None:
-        """Move rho towards equal relative residuals."""
-        ratio = np.sqrt(max(self.primal_miss, 1e-300) / max(self.dual_miss, 1e-300))
-        if 0.5 < ratio < 2.0:
-            return
-        factor = float(np.clip(ratio, 0.2, 5.0))
-        self.rho *= factor
-        self.dual /= factor
+def solve_blocks(S: FloatArray, penalty: GroupPenalty, tol: float, last: int, start: Solution | None = None) -> Attempt:
+    """The best certified answer within `last` steps."""
+    state = Splitting(
+        S,
+        shrink=penalty.shrink,
+        linear=lambda T: linear_part(T, S, penalty),
+        start=None if start is None else start.precision,
+    )
+    return state.run(lambda T, W: certify_blocks(T, S, penalty, W), tol, last)
 
 
 def _refuse_if_unbounded(S: FloatArray, penalty: GroupPenalty, *, proven: bool) -> None:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hazeglass.analyst.factor import FloatArray, cholesky, inverse, logdet
+from hazeglass.analyst.objective import Certificate, linear_part
 
-__all__ = ["GroupCertificate", "GroupPenalty", "block_norms", "certify_blocks"]
+__all__ = ["GroupPenalty", "block_norms", "certify_blocks"]
 
 
 def block_norms(matrix: FloatArray, size: int) -> FloatArray:
@@ -59,23 +60,7 @@ class GroupPenalty:
         return S + move * spread(factor, self.size)
 
 
-@dataclass(frozen=True, eq=False)
-class GroupCertificate:
-    """A positive definite T, a dual-feasible W, and what they prove about each other."""
-
-    precision: FloatArray
-    covariance: FloatArray
-    objective: float
-    gap: float
-    kkt: float
-
-
-def linear_part(T: FloatArray, S: FloatArray, penalty: GroupPenalty) -> float:
-    """tr(S T) + penalty(T): equals q at the solution; <= 0 for some T >= 0 proves that f has no minimum."""
-    return float(np.vdot(S, T)) + penalty.cost(T)
-
-
-def certify_blocks(T: FloatArray, S: FloatArray, penalty: GroupPenalty, W: FloatArray) -> GroupCertificate | None:
+def certify_blocks(T: FloatArray, S: FloatArray, penalty: GroupPenalty, W: FloatArray) -> Certificate | None:
     """Prove how good T is; None where T is not positive definite.
 
     W need not be feasible: its blocks are moved into their balls first, and its positive definiteness is verified by
@@ -91,8 +76,8 @@ def certify_blocks(T: FloatArray, S: FloatArray, penalty: GroupPenalty, W: Float
         dual_factor = cholesky(dual)
         if dual_factor is not None:
             gap = primal - logdet(dual_factor) - len(T)
-            return GroupCertificate(T, dual, primal, max(gap, 0.0), _stationarity(T, dual, S, penalty))
-    return GroupCertificate(T, guess, primal, float("inf"), float("inf"))
+            return Certificate(T, dual, primal, max(gap, 0.0), _stationarity(T, dual, S, penalty))
+    return Certificate(T, guess, primal, float("inf"), float("inf"))
 
 
 def _stationarity(T: FloatArray, W: FloatArray, S: FloatArray, penalty: GroupPenalty) -> float:

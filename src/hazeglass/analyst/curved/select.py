@@ -85,10 +85,10 @@ class Refit:
         """The precision on a graph."""
         paid = np.where(support, self.pull * self.weights, np.inf)
         penalty = GroupPenalty(self.pull, paid, self.blocks.size)
-        found, steps, _ = solve_blocks(self.blocks.covariance, penalty, _ROUGH, _MOST_ITERATIONS)
-        if found is None:  # pragma: no cover (above d(S) every graph has an estimate)
-            raise SolverInputError(f"no estimate was found on a graph in {steps} steps. Pass a larger alpha.")
-        return found.precision
+        found = solve_blocks(self.blocks.covariance, penalty, _ROUGH, _MOST_ITERATIONS)
+        if found.certificate is None:  # pragma: no cover (above d(S) every graph has an estimate)
+            raise SolverInputError(f"no estimate was found on a graph in {found.n_iter} steps. Pass a larger alpha.")
+        return found.certificate.precision
 
 
 def _penalties(S: FloatArray, weights: FloatArray, size: int, distance: float) -> list[float]:

@@ -1,21 +1,14 @@
-"""Alternating directions: the slow, steady reference. One eigendecomposition per step, any symmetric S.
-
-The split is X = Z with -log det X + tr(S X) on X and the penalty on Z. After each step W = S + rho U lies
-exactly in the dual box and is complementary to Z, so the pair (Z, W) is certified by two Cholesky factors.
-"""
+"""The paper's Algorithm 2, alternating directions: the slow, steady reference. See splitting.py for the steps."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.analyst.factor import FloatArray, cholesky, soft_threshold
+from hazeglass.analyst.factor import FloatArray, soft_threshold
 from hazeglass.analyst.objective import Certificate, certify, linear_part
 from hazeglass.analyst.penalty import Penalty
 from hazeglass.analyst.solvers.attempt import Attempt, Start
-
-RELAXATION = 1.6
-CHECK_EVERY = 5
-ESCAPED = 1e12  # in units of the fitted variances: no float64 certificate could tell this from unbounded
+from hazeglass.analyst.solvers.splitting import Splitting, default_max_iter
 
 
 def solve(
@@ -24,27 +17,16 @@ def solve(
     """Run until the gap is at most tol * p, the problem proves unbounded, or max_iter steps are done."""
     scale = np.sqrt(np.diagonal(S) + penalty.diagonal)
     scaled, scaled_penalty = to_unit_diagonal(S, penalty, scale)
-    state = _State(scaled, scaled_penalty.full(), None if start is None else start.precision * np.outer(scale, scale))
-    best: Certificate | None = None
+    paid = scaled_penalty.full()
+    state = Splitting(
+        scaled,
+        shrink=lambda T, rho: soft_threshold(T, paid / rho),
+        linear=lambda T: linear_part(T, scaled, scaled_penalty),
+        start=None if start is None else start.precision * np.outer(scale, scale),
+    )
     last = max_iter or default_max_iter(len(scale))
-    for count in range(1, last + 1):
-        state.advance()
-        if count % CHECK_EVERY and count != last:
-            continue
-        if state.escapes(scaled_penalty):
-            return Attempt(None, count, unbounded=True)
-        found = certify(state.sparse, scaled, scaled_penalty, scaled + state.rho * state.dual)
-        if found is not None and (best is None or found.gap < best.gap):
-            best = found
-            if best.gap <= tol * len(scale):
-                break
-        state.balance()
-    return Attempt(best and _to_original(best, scale), count)
-
-
-def default_max_iter(p: int) -> int:
-    """As many steps as a few minutes allow: 20,000 up to 200 columns, 1,600 at 500."""
-    return int(np.clip(2e11 / p**3, 500, 20_000))
+    found = state.run(lambda T, W: certify(T, scaled, scaled_penalty, W), tol, last)
+    return Attempt(found.certificate and _to_original(found.certificate, scale), found.n_iter, found.unbounded)
 
 
 def to_unit_diagonal(S: FloatArray, penalty: Penalty, scale: FloatArray) -> tuple[FloatArray, Penalty]:
@@ -58,46 +40,3 @@ def _to_original(found: Certificate, scale: FloatArray) -> Certificate:
     units = np.outer(scale, scale)
     objective = found.objective + 2.0 * float(np.sum(np.log(scale)))
     return Certificate(found.precision / units, found.covariance * units, objective, found.gap, found.kkt)
-
-
-class _State:
-    """X (positive definite), Z (sparse) and the scaled dual U."""
-
-    def __init__(self, S: FloatArray, paid: FloatArray, start: FloatArray | None) -> None:
-        self.S, self.paid, self.rho = S, paid, 1.0
-        self.sparse = np.eye(S.shape[0]) if start is None else start
-        self.positive = self.sparse
-        self.dual = np.zeros_like(S)
-        self.primal_miss = self.dual_miss = 0.0
-
-    def advance(self) -> None:
-        """X solves rho X - inv(X) = rho (Z - U) - S; Z is soft-thresholded; U collects what is left."""
-        values, vectors = np.linalg.eigh(self.rho * (self.sparse - self.dual) - self.S)
-        # the positive root of rho x^2 - v x - 1 = 0, in the form that does not cancel
-        root = np.sqrt(values**2 + 4.0 * self.rho)
-        roots = np.where(values > 0, (values + root) / (2.0 * self.rho), 2.0 / (root - values))
-        self.positive = (vectors * roots) @ vectors.T
-        self.positive = (self.positive + self.positive.T) / 2
-        moved = RELAXATION * self.positive + (1.0 - RELAXATION) * self.sparse + self.dual
-        sparse = soft_threshold(moved, self.paid / self.rho)
-        self.dual_miss = float(np.linalg.norm(sparse - self.sparse)) / max(
-            float(np.linalg.norm(moved - sparse)), 1e-300
-        )
-        self.primal_miss = float(np.linalg.norm(self.positive - sparse)) / float(np.linalg.norm(self.positive))
-        self.dual = moved - sparse
-        self.sparse = sparse
-
-    def escapes(self, penalty: Penalty) -> bool:
-        """Whether f falls for ever: along X, along Z (X has no zeros, so infinite weights hide it), or out of range."""
-        if linear_part(self.positive, self.S, penalty) <= 0 or float(np.abs(self.positive).max()) > ESCAPED:
-            return True
-        return linear_part(self.sparse, self.S, penalty) <= 0 and cholesky(self.sparse) is not None
-
-    def balance(self) -> None:
-        """Move rho towards equal relative residuals."""
-        ratio = np.sqrt(max(self.primal_miss, 1e-300) / max(self.dual_miss, 1e-300))
-        if 0.5 < ratio < 2.0:
-            return
-        factor = float(np.clip(ratio, 0.2, 5.0))
-        self.rho *= factor
-        self.dual /= factor

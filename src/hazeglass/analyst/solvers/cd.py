@@ -9,6 +9,7 @@ and ends at the first Schur complement that is not positive; nothing is believed
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,11 +26,21 @@ FIRST_CAPACITY = 64
 FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
 SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
-MAX_PASSES = 6
-PATIENT_PASSES = 2000  # for columns that nearly repeat each other: lassos left unsolved would throw W off the cone
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
+
+
+class Effort(NamedTuple):
+    """How far each column's lasso is solved: times that violators join it, passes over it, largest tolerance."""
+
+    rounds: int
+    passes: int
+    tolerance: float
+
+
+QUICK = Effort(1, 6, np.inf)
+PATIENT = Effort(50, 500, 1e-9)  # a nearly singular W: lassos left unsolved would throw it off the cone
 
 
 @dataclass(eq=False)
@@ -40,18 +51,20 @@ class _Lists:
     value: FloatArray
     count: NDArray[np.int64]
     schur: FloatArray
+    scratch: tuple[NDArray[np.uint64], FloatArray, FloatArray]  # what a sweep works in: A, G and long
 
     @classmethod
     def empty(cls, p: int, capacity: int) -> _Lists:
         shape = (p, min(p, capacity))
-        return cls(np.empty(shape, np.uint32), np.empty(shape), np.zeros(p, np.int64), np.ones(p))
+        return cls(np.empty(shape, np.uint32), np.empty(shape), np.zeros(p, np.int64), np.ones(p), _scratch(*shape))
 
     @classmethod
     def of_precision(cls, T: FloatArray) -> _Lists:
         """beta_ij = -T_ij / T_jj."""
         from hazeglass.analyst.solvers.cd_ends import count_edges, fill_lists
 
-        count = count_edges(T)
+        count = np.empty(T.shape[0], np.int64)
+        count_edges(T, count)
         lists = cls.empty(T.shape[0], max(FIRST_CAPACITY, 2 * int(np.max(count))))
         lists.count[:] = count
         fill_lists(T, lists.index, lists.value)
@@ -61,6 +74,14 @@ class _Lists:
         p, capacity = self.index.shape
         more = ((0, 0), (0, min(p, 2 * capacity) - capacity))
         self.index, self.value = np.pad(self.index, more), np.pad(self.value, more)
+        self.scratch = _scratch(*self.index.shape)
+
+
+def _scratch(p: int, capacity: int) -> tuple[NDArray[np.uint64], FloatArray, FloatArray]:
+    from hazeglass.analyst.solvers.cd_kernel import SHORT
+
+    # rows of G a power of two apart would share cache sets; its last rows are the vectors over the active set
+    return np.empty(capacity, np.uint64), np.empty((capacity + SHORT, capacity + 8)), np.empty((2, p))
 
 
 def solve(
@@ -70,12 +91,9 @@ def solve(
     tol: float,
     max_iter: int | None = None,
     start: Start | None = None,
-    passes: int = MAX_PASSES,
+    effort: Effort = QUICK,
 ) -> Attempt:
-    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here.
-
-    `passes` limits the coordinate descent inside each column's lasso.
-    """
+    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
     p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
     W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
@@ -88,7 +106,7 @@ def solve(
     tried, last_progress, mark = 0, 0, np.inf
     for count in range(1, limit + 1):
         tried = count
-        if not _sweep(S, penalty.off, W, sd, lists, inner_tol, passes):
+        if not _sweep(S, penalty.off, W, sd, lists, min(inner_tol, effort.tolerance), effort):
             break
         inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
         slack, found = _check(S, penalty, W, sd, lists, tol)
@@ -114,7 +132,8 @@ def _begin(
         lists = _Lists.of_precision(start.precision)
         clip_into(start.covariance, S, penalty.off, penalty.diagonal, W)
         return W, lists, later_tol, float(np.mean(lists.count)) / penalty.size
-    coupling, density = threshold_into(S, penalty.off, penalty.diagonal, W)
+    rate = 1.0 / (np.diagonal(S) + penalty.diagonal)
+    coupling, density = threshold_into(S, penalty.off, penalty.diagonal, rate, W)
     inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
     if coupling > STRONG_COUPLING:
         inner_tol *= 3
@@ -122,16 +141,15 @@ def _begin(
 
 
 def _sweep(
-    S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float, passes: int
+    S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float, effort: Effort
 ) -> bool:
     """One pass over all columns; False where W proved not to be positive definite."""
     from hazeglass.analyst.solvers.cd_kernel import BROKEN, DONE, GROW, sweep
 
     column = 0
     while True:
-        status, column = sweep(
-            S, lam, W, sd, lists.index, lists.value, lists.count, lists.schur, column, inner_tol, passes
-        )
+        beta = lists.index, lists.value, lists.count, lists.schur
+        status, column = sweep(S, lam, W, sd, *beta, column, inner_tol, effort.rounds, effort.passes, *lists.scratch)
         if status == GROW:
             lists.grow()
             continue
@@ -143,17 +161,16 @@ def _check(
     S: FloatArray, penalty: Penalty, W: FloatArray, sd: FloatArray, lists: _Lists, tol: float
 ) -> tuple[float, Certificate | None]:
     """The slackness of the current pair, and its certificate where that leaves room for one."""
-    from hazeglass.analyst.solvers.cd_ends import symmetrise
     from hazeglass.analyst.solvers.sparse_certificate import inverse_miss, scatter, slackness
 
     p = penalty.size
-    start, column, entry = symmetrise(lists.index, lists.value, lists.count, lists.schur)
+    start, column, entry = _compress(lists)
     slack, linear, kkt = slackness(start, column, entry, S, penalty.off, penalty.diagonal, W, sd)
     if slack > tol * p:
         return float(slack), None
     miss = np.inf
     if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
-        size = float(np.sqrt(inverse_miss(start, column, entry, W, sd)))
+        size = float(np.sqrt(inverse_miss(start, column.astype(np.uint64), entry, W, sd, np.empty(p))))
         miss = size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
         if size < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
@@ -171,6 +188,18 @@ def _check(
         gap = objective - logdet(dual_factor) - p
     dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
+
+
+def _compress(lists: _Lists) -> tuple[NDArray[np.int64], NDArray[np.int64], FloatArray]:
+    """The precision as compressed rows (start, column, entry); the diagonal comes first in each."""
+    from hazeglass.analyst.solvers.cd_ends import symmetrise
+
+    p = lists.count.size
+    most = p + 2 * int(np.sum(lists.count))
+    start, column, entry = np.empty(p + 1, np.int64), np.empty(most, np.int64), np.empty(most)
+    scratch = np.empty((3, p + 1), np.int64)
+    size = symmetrise(lists.index, lists.value, lists.count, lists.schur, start, column, entry, scratch)
+    return start, column[:size], entry[:size]
 
 
 def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> float | None:

@@ -11,17 +11,14 @@ from hazeglass.analyst.solvers.compiled import kernel
 
 
 @kernel
-def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
-    """W = S moved towards zero by lam, with S + diagonal on the diagonal: always inside the box.
+def threshold_into(S, lam, diagonal, rate, W):  # type: ignore[no-untyped-def]
+    """W = S moved towards zero by lam, with S + diagonal = 1 / rate on the diagonal: always inside the box.
 
     Returns the mean over columns of the sum of squared correlations in W (how much columns say about each other)
     and the share of its entries that are not 0.
     """
     p = S.shape[0]
     full = lam.shape[0] > 1
-    rate = np.empty(p)
-    for i in range(p):
-        rate[i] = 1.0 / (S[i, i] + diagonal[i])
     total = 0.0
     filled = 0
     for i in range(p):
@@ -29,7 +26,8 @@ def threshold_into(S, lam, diagonal, W):  # type: ignore[no-untyped-def]
         paid = lam[i] if full else lam[0]
         here = 0.0
         for j in range(p):
-            moved = max(s[j] - paid[j], 0.0) + min(s[j] + paid[j], 0.0)
+            high, low = s[j] - paid[j], s[j] + paid[j]
+            moved = (high if high > 0.0 else 0.0) + (low if low < 0.0 else 0.0)
             out[j] = moved
             here += moved * moved * rate[j]
             filled += moved != 0.0
@@ -48,22 +46,22 @@ def clip_into(guess, S, lam, diagonal, W):  # type: ignore[no-untyped-def]
         s, source, out = S[i], guess[i], W[i]
         paid = lam[i] if full else lam[0]
         for j in range(p):
-            out[j] = min(max(source[j], s[j] - paid[j]), s[j] + paid[j])
+            low, high = s[j] - paid[j], s[j] + paid[j]
+            raised = source[j] if source[j] > low else low
+            out[j] = raised if raised < high else high
         out[i] = s[i] + diagonal[i]
 
 
 @kernel
-def count_edges(T):  # type: ignore[no-untyped-def]
-    """Non-zeros off the diagonal in each row of T."""
+def count_edges(T, count):  # type: ignore[no-untyped-def]
+    """count[j] = non-zeros off the diagonal in row j of T."""
     p = T.shape[0]
-    count = np.empty(p, np.int64)
     for j in range(p):
         row = T[j]
         here = 0
         for i in range(p):
             here += row[i] != 0.0
         count[j] = here - (row[j] != 0.0)
-    return count
 
 
 @kernel
@@ -81,55 +79,47 @@ def fill_lists(T, index, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def symmetrise(index, value, count, schur):  # type: ignore[no-untyped-def]
+def symmetrise(index, value, count, schur, start, column, entry, scratch):  # type: ignore[no-untyped-def]
     """The precision as compressed rows: T_jj = 1/schur_j, T_ij the mean of what columns i and j say.
 
-    Returns (start, column, entry); the diagonal comes first in each row.
+    Fills start, column and entry, the diagonal first in each row; returns how many entries there are.
     """
     p = count.shape[0]
-    total = p
-    for j in range(p):
-        total += 2 * count[j]
-    where, size = np.empty(p, np.int64), np.empty(p, np.int64)
+    where, fill, room = scratch[0], scratch[1], scratch[2]
     for j in range(p):
         where[j] = -1
-        size[j] = 1
+        fill[j] = 1 + count[j]
     # row lengths if every listed entry also created its mirror; the slack is squeezed out below
     for j in range(p):
-        size[j] += count[j]
         for a in range(count[j]):
-            size[index[j, a]] += 1
-    start, fill = np.empty(p + 1, np.int64), np.empty(p, np.int64)
-    start[0] = 0
+            fill[index[j, a]] += 1
+    room[0] = 0
     for j in range(p):
-        fill[j] = start[j]
-        start[j + 1] = start[j] + size[j]
-    column = np.empty(total, np.int64)
-    entry = np.empty(total)
-    for j in range(p):
-        column[fill[j]] = j
-        entry[fill[j]] = 1.0 / schur[j]
-        fill[j] += 1
+        room[j + 1] = room[j] + fill[j]
+        fill[j] = room[j] + 1
+        column[room[j]] = j
+        entry[room[j]] = 1.0 / schur[j]
     for j in range(p):
         for a in range(count[j]):
             i = np.int64(index[j, a])
             half = -0.5 * value[j, a] / schur[j]
-            column[fill[j]], entry[fill[j]] = i, half
-            column[fill[i]], entry[fill[i]] = j, half
+            column[fill[j]] = i
+            entry[fill[j]] = half
+            column[fill[i]] = j
+            entry[fill[i]] = half
             fill[j] += 1
             fill[i] += 1
-    new_start = np.empty(p + 1, np.int64)
-    new_start[0] = 0
     put = 0
     for j in range(p):
-        begin = put
-        for a in range(start[j], start[j + 1]):
+        start[j] = put
+        for a in range(room[j], room[j + 1]):
             i = column[a]
-            if where[i] >= begin:
+            if where[i] >= start[j]:
                 entry[where[i]] += entry[a]
             else:
                 where[i] = put
-                column[put], entry[put] = i, entry[a]
+                column[put] = i
+                entry[put] = entry[a]
                 put += 1
-        new_start[j + 1] = put
-    return new_start, column[:put], entry[:put]
+    start[p] = put
+    return put

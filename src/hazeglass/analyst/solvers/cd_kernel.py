@@ -13,24 +13,23 @@ from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 DONE, GROW, BROKEN = 0, 1, 2
 BLOCK = 16  # columns between two copies from rows to columns
+SHORT = 5  # vectors over the active set, kept in the last rows of G
 
 
 @inlined
 def add_rows(W, A, step, k, w):  # type: ignore[no-untyped-def]
     """w += sum over a < k of step[a] * W[A[a], :], four rows at a time so that w is read and written less."""
-    p = w.shape[0]
-    a = 0
-    while a + 4 <= k:
-        r0, r1, r2, r3 = W[A[a]], W[A[a + 1]], W[A[a + 2]], W[A[a + 3]]
-        b0, b1, b2, b3 = step[a], step[a + 1], step[a + 2], step[a + 3]
-        for i in range(p):
-            w[i] += b0 * r0[i] + b1 * r1[i] + b2 * r2[i] + b3 * r3[i]
-        a += 4
-    while a < k:
-        r0, b0 = W[A[a]], step[a]
-        for i in range(p):
-            w[i] += b0 * r0[i]
-        a += 1
+    for a in range(0, k, 4):
+        b = a + 1 if a + 1 < k else a  # past the end: the first of the four again, times 0
+        c = a + 2 if a + 2 < k else a
+        d = a + 3 if a + 3 < k else a
+        r0, r1, r2, r3 = W[A[a]], W[A[b]], W[A[c]], W[A[d]]
+        s0 = step[a]
+        s1 = step[b] if b > a else 0.0
+        s2 = step[c] if c > a else 0.0
+        s3 = step[d] if d > a else 0.0
+        for i in range(w.shape[0]):
+            w[i] += s0 * r0[i] + s1 * r1[i] + s2 * r2[i] + s3 * r3[i]
 
 
 @inlined
@@ -73,12 +72,9 @@ def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[
 
 
 @inlined
-def gather(W, A, known, k, G, done, j):  # type: ignore[no-untyped-def]
-    """Complete G = W[A, A] when its first `known` rows and columns are there already.
-
-    The inner descent then runs in cache. Columns done..j-1 of W are read from their rows.
-    """
-    for a in range(known, k):
+def gather(W, A, k, G, done, j):  # type: ignore[no-untyped-def]
+    """G = W[A, A], so that the inner descent runs in cache. Columns done..j-1 of W are read from their rows."""
+    for a in range(k):
         row = W[A[a]]
         out = G[a]
         for b in range(k):
@@ -86,23 +82,8 @@ def gather(W, A, known, k, G, done, j):  # type: ignore[no-untyped-def]
     for b in range(k):
         if done <= A[b] < j:
             row = W[A[b]]
-            for a in range(known, k):
+            for a in range(k):
                 G[a, b] = row[A[a]]
-    if known > 0:
-        for b in range(known):
-            out = G[b]
-            for a in range(known, k):
-                out[a] = G[a, b]
-
-
-@inlined
-def subtract_product(G, k, beta, pull):  # type: ignore[no-untyped-def]
-    """pull -= G beta."""
-    for a in range(k):
-        if beta[a] != 0.0:
-            row, b = G[a], beta[a]
-            for c in range(k):
-                pull[c] -= b * row[c]
 
 
 @inlined
@@ -119,14 +100,16 @@ def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-u
             scale = inverse[a]
             target = pull[a] * scale + old
             cut = lam[a] * scale
-            new = max(target - cut, 0.0) + min(target + cut, 0.0)
+            high, low = target - cut, target + cut
+            new = (high if high > 0.0 else 0.0) + (low if low < 0.0 else 0.0)
             step = new - old
             if step != 0.0:
                 beta[a] = new
                 row = G[a]
                 for b in range(k):
                     pull[b] -= step * row[b]
-                worst = max(worst, step * step / scale)
+                moved = step * step / scale
+                worst = moved if moved > worst else worst
         if worst <= limit:
             return
 
@@ -137,7 +120,9 @@ def write_row(W, s, lam, w, j, done):  # type: ignore[no-untyped-def]
     row = W[j]
     fitted = row[j]
     for i in range(w.shape[0]):
-        row[i] = min(max(w[i], s[i] - lam[i]), s[i] + lam[i])
+        low, high = s[i] - lam[i], s[i] + lam[i]
+        raised = w[i] if w[i] > low else low
+        row[i] = raised if raised < high else high
     row[j] = fitted
     for i in range(done, j):
         W[i, j] = row[i]
@@ -158,21 +143,19 @@ def mirror_rows(W, done, stop):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass):  # type: ignore[no-untyped-def]
+def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, max_pass, A, G, long):  # type: ignore[no-untyped-def]
     """Update columns first..p-1 of W and their coefficients (index, value, count); sd = sqrt(diag(W)).
 
-    Each column first solves its lasso on the active set it has, then adds what violates and solves again, twice at
-    most: what is left is for the next sweep. Returns (status, column reached). GROW: the column's active set does
-    not fit; BROKEN: a Schur complement is not positive, so W was not positive definite.
+    Each column adds what violates its box to its active set and solves the lasso there, `rounds` times at most; what
+    then violates is for the next sweep. Returns (status, column reached). GROW: the column's active set does not fit;
+    BROKEN: a Schur complement is not positive, so W was not positive definite. A, G and long are scratch, made by the
+    caller: allocating here would cost seconds of compilation.
     """
     p = S.shape[0]
-    cap = index.shape[1]
+    cap = A.shape[0]
     full = lam.shape[0] > 1
-    w, excess, keep = np.empty(p), np.empty(p), np.empty(BLOCK)
-    A = np.empty(cap, np.uint64)
-    beta, applied, step = np.empty(cap), np.empty(cap), np.empty(cap)
-    pull, paid, inverse = np.empty(cap), np.empty(cap), np.empty(cap)
-    G = np.empty((cap, cap + 8))  # rows a power of two apart would share cache sets
+    w, spare = long[0], long[1]
+    beta, step, pull, paid, inverse = G[cap], G[cap + 1], G[cap + 2], G[cap + 3], G[cap + 4]
     done = first
     for j in range(first, p):
         if j - done == BLOCK:
@@ -180,38 +163,32 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, max_pass)
             done = j
         s = S[j]
         lam_j = lam[j] if full else lam[0]
-        known, k = 0, count[j]
+        k = count[j]
         for a in range(k):
             A[a] = index[j, a]
             beta[a] = value[j, a]
         for i in range(p):
             w[i] = 0.0
-        for attempt in range(3):
-            if attempt > 0 or k == 0:
-                known = k
-                k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, excess)
-                if k < 0:
-                    mirror_rows(W, done, j)
-                    return GROW, j
-                if k == known:
-                    break
-            gather(W, A, known, k, G, done, j)
-            for a in range(known, k):
+        add_fresh_rows(W, A, beta, k, w, done, j, spare)
+        for round in range(rounds):
+            known = k
+            k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, spare)
+            if k < 0:
+                mirror_rows(W, done, j)
+                return GROW, j
+            if k == known and round > 0:
+                break
+            gather(W, A, k, G, done, j)
+            for a in range(k):
                 i = A[a]
                 paid[a] = lam_j[i]
                 inverse[a] = 1.0 / G[a, a]
-            # w = W applied[:k] throughout; on the first attempt nothing is applied yet and G does that work
-            for a in range(known, k):
-                applied[a] = 0.0
-            for a in range(k):
-                pull[a] = s[A[a]] - w[A[a]]
-            if attempt == 0:
-                subtract_product(G, k, beta, pull)
+                pull[a] = s[i] - w[i]
+                step[a] = beta[a]
             descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
             for a in range(k):
-                step[a] = beta[a] - applied[a]
-                applied[a] = beta[a]
-            add_fresh_rows(W, A, step, k, w, done, j, keep)
+                step[a] = beta[a] - step[a]
+            add_fresh_rows(W, A, step, k, w, done, j, spare)
         kept = 0
         explained = 0.0
         for a in range(k):

@@ -38,7 +38,8 @@ def split(S: FloatArray, penalty: Penalty) -> list[NDArray[np.intp]]:
     from hazeglass.analyst.solvers.screen_kernel import component_labels
 
     p = penalty.size
-    labels, count = component_labels(S, penalty.off)
+    labels = np.empty(len(S), np.int64)
+    count = component_labels(S, penalty.off, np.empty_like(labels), labels)
     sizes = np.bincount(labels, minlength=count)
     if count == 1 or (DOMINANT * p <= sizes.max() < p and p > 2):
         return [np.arange(p)]

@@ -66,13 +66,17 @@ def _begin(S: FloatArray, penalty: Penalty, start: Start | None) -> tuple[FloatA
 
 def _direction(S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, count: int, gap: float) -> FloatArray:
     """The Newton direction, as precisely as the gap (per column) that is left calls for."""
-    from hazeglass.analyst.solvers.newton_kernel import active_pairs, direction_sweep
+    from hazeglass.analyst.solvers.newton_kernel import SHORT, direction_sweep
 
-    D, U = np.zeros_like(T), np.zeros_like(T)
-    start, row = active_pairs(T, W, S, penalty.off)
+    active = (T != 0) | (np.abs(S - W) > penalty.off)
+    np.fill_diagonal(active, False)
+    sizes = np.count_nonzero(active, axis=1)
+    start, row = np.concatenate(([0], np.cumsum(sizes))), np.nonzero(active)[1].astype(np.uint64)
+    most = int(np.max(sizes))
+    D, U, scratch = np.zeros_like(T), np.zeros_like(T), (np.empty((most + SHORT, most)), np.empty(len(T)))
     goal = 0.1 * gap
     for _ in range(2 + count):
-        moved = direction_sweep(S, penalty.off, penalty.diagonal, T, W, D, U, start, row, goal, MAX_PASSES)
+        moved = direction_sweep(S, penalty.off, penalty.diagonal, T, W, D, U, start, row, goal, MAX_PASSES, *scratch)
         if moved <= goal:
             break
     return D

@@ -13,29 +13,7 @@ import numpy as np
 from hazeglass.analyst.solvers.cd_kernel import add_rows, descend
 from hazeglass.analyst.solvers.compiled import inlined, kernel
 
-
-@kernel
-def active_pairs(T, W, S, lam):  # type: ignore[no-untyped-def]
-    """For each column the rows where T is not 0 or must leave it: (start, row) as compressed columns."""
-    p = S.shape[0]
-    full = lam.shape[0] > 1
-    start = np.empty(p + 1, np.int64)
-    start[0] = 0
-    for j in range(p):
-        paid = lam[j] if full else lam[0]
-        count = 0
-        for i in range(p):
-            count += (i != j) & ((T[j, i] != 0.0) | (abs(S[j, i] - W[j, i]) > paid[i]))
-        start[j + 1] = start[j] + count
-    row = np.empty(start[p], np.uint64)
-    for j in range(p):
-        paid = lam[j] if full else lam[0]
-        put = start[j]
-        for i in range(p):
-            if (i != j) and (T[j, i] != 0.0 or abs(S[j, i] - W[j, i]) > paid[i]):
-                row[put] = np.uint64(i)
-                put += 1
-    return start, row
+SHORT = 5  # vectors over a column's active rows, kept in the last rows of H
 
 
 @inlined
@@ -47,16 +25,15 @@ def dot(x, y):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass):  # type: ignore[no-untyped-def]
-    """One pass over all blocks; returns the largest move, in units of the fitted standard deviations."""
+def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass, H, u):  # type: ignore[no-untyped-def]
+    """One pass over all blocks; returns the largest move, in units of the fitted standard deviations.
+
+    The active rows of column j are row[start[j] : start[j + 1]]. H and u are scratch.
+    """
     p = S.shape[0]
     full = lam.shape[0] > 1
-    cap = 0
-    for j in range(p):
-        cap = max(cap, start[j + 1] - start[j])
-    u = np.empty(p)
-    H = np.empty((cap, cap))
-    goal, before, pull, paid, inverse = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
+    cap = H.shape[1]
+    goal, before, pull, paid, inverse = H[cap], H[cap + 1], H[cap + 2], H[cap + 3], H[cap + 4]
     worst = 0.0
     for j in range(p):
         Wj = W[j]
@@ -69,7 +46,8 @@ def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass):  #
         Uj = U[j]
         for i in range(p):
             Uj[i] += move * Wj[i]
-        worst = max(worst, abs(move) * wjj)
+        moved = abs(move) * wjj
+        worst = moved if moved > worst else worst
         A = row[start[j] : start[j + 1]]
         k = A.shape[0]
         if k == 0:
@@ -97,6 +75,7 @@ def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass):  #
                 Ui = U[i]
                 for b in range(p):
                     Ui[b] += step * Wj[b]
-                worst = max(worst, abs(step) * np.sqrt(wjj * W[i, i]))
+                moved = abs(step) * np.sqrt(wjj * W[i, i])
+                worst = moved if moved > worst else worst
         add_rows(W, A, before, k, Uj)
     return worst

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hazeglass.analyst.penalty import make_penalty
-from hazeglass.errors import SolverInputError, UnboundedObjectiveError
+from hazeglass.errors import MissingExtraError, SolverInputError, UnboundedObjectiveError
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -66,8 +66,8 @@ def _torch(device: str) -> Any:
     try:
         import torch
     except ImportError:
-        raise SolverInputError(
-            f"device={device!r} needs torch, which is not installed. Install hazeglass[gpu], or leave device out."
+        raise MissingExtraError(
+            f"device={device!r} needs torch. Install it with: pip install 'hazeglass[gpu]', or leave device out."
         ) from None
     try:
         torch.empty(0, device=device)

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from hazeglass.analyst.solvers.compiled import inlined, kernel
+
+TILE = 96
 
 
 @kernel
-def inspect(S, part, parts):  # type: ignore[no-untyped-def]
+def inspect(S, part, parts, buffer):  # type: ignore[no-untyped-def]
     """(sum of 0 * S, sum of |S - S'|): the first is not 0 when an entry is NaN or infinite, the second when asymmetric.
 
     Tile by tile, each transposed into a buffer first, so that reads stay in cache and sums use the vector units.
     Of several parts, each takes every so many-th row of tiles.
     """
     p = S.shape[0]
-    tile = 32
-    buffer = np.empty((tile, tile))
+    tile = buffer.shape[0]
     poison = gap = 0.0
     for i0 in range(part * tile, p, parts * tile):
-        rows = min(tile, p - i0)
+        rows = tile if i0 + tile <= p else p - i0
         for j0 in range(0, i0 + 1, tile):
-            cols = min(tile, p - j0)
+            cols = tile if j0 + tile <= p else p - j0
             for j in range(cols):
                 source = S[j0 + j]
                 for i in range(rows):
@@ -43,11 +42,13 @@ def find_root(parent, i):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def component_labels(S, lam):  # type: ignore[no-untyped-def]
-    """Label of each column's component in the graph |S_ij| > lam_ij, numbered by first column."""
+def component_labels(S, lam, parent, label):  # type: ignore[no-untyped-def]
+    """Label each column's component in the graph |S_ij| > lam_ij, numbered by first column; returns their number.
+
+    parent is scratch.
+    """
     p = S.shape[0]
     full = lam.shape[0] > 1
-    parent = np.empty(p, np.int64)
     for i in range(p):
         parent[i] = i
     for i in range(1, p):
@@ -67,7 +68,6 @@ def component_labels(S, lam):  # type: ignore[no-untyped-def]
                     root = other
                 else:
                     parent[other] = root
-    label = np.empty(p, np.int64)
     count = 0
     for i in range(p):
         root = find_root(parent, i)
@@ -76,4 +76,4 @@ def component_labels(S, lam):  # type: ignore[no-untyped-def]
             count += 1
         else:
             label[i] = label[root]
-    return label, count
+    return count

@@ -11,8 +11,6 @@ D = sqrt(diag(W)), whose entries have no unit. So W is never factored. Derivatio
 
 from __future__ import annotations
 
-import numpy as np
-
 from hazeglass.analyst.solvers.cd_kernel import add_rows
 from hazeglass.analyst.solvers.compiled import kernel
 
@@ -37,23 +35,21 @@ def slackness(start, column, entry, S, lam, diagonal, W, sd):  # type: ignore[no
             pull = S[i, j] + sign * paid[j]
             linear += pull * t
             slack += (pull - W[i, j]) * t
-            worst = max(worst, abs(pull - W[i, j]) / (sd[i] * sd[j]))
+            off = abs(pull - W[i, j]) / (sd[i] * sd[j])
+            worst = off if off > worst else worst
     return slack, linear, worst
 
 
 @kernel
-def inverse_miss(start, column, entry, W, sd):  # type: ignore[no-untyped-def]
-    """Squared Frobenius norm of D (T W - I) D^-1."""
+def inverse_miss(start, column, entry, W, sd, row):  # type: ignore[no-untyped-def]
+    """Squared Frobenius norm of D (T W - I) D^-1; row is scratch."""
     p = W.shape[0]
-    row = np.empty(p)
-    index = np.empty(column.shape[0], np.uint64)
-    for a in range(column.shape[0]):
-        index[a] = column[a]
     total = 0.0
     for i in range(p):
         for j in range(p):
             row[j] = 0.0
-        add_rows(W, index[start[i] : start[i + 1]], entry[start[i] : start[i + 1]], start[i + 1] - start[i], row)
+        begin, end = start[i], start[i + 1]
+        add_rows(W, column[begin:end], entry[begin:end], end - begin, row)
         row[i] -= 1.0
         here = 0.0
         for j in range(p):

@@ -16,14 +16,20 @@ from hazeglass.analyst.solvers.compiled import inlined, kernel
 
 def sparse_logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64]) -> float | None:
     """log det T, or None where T is not positive definite; T is destroyed. (start, column): its rows, compressed."""
-    limit = min(16 + T.shape[0] // 60, 64)
-    total, alive = eliminate(T, start, column, limit)
+    p = T.shape[0]
+    limit = min(16 + p // 60, 64)
+    alive = np.ones(p, np.bool_)
+    total = eliminate(
+        T, start, column, alive, np.empty((p, limit), np.int32), np.empty((2, p), np.int64), np.empty(limit)
+    )
     if np.isnan(total):
         return None
     core = np.flatnonzero(alive)
     if core.size == 0:
         return float(total)
-    factor = cholesky(lower_core(T, core), overwrite=True)
+    rest = np.empty((core.size, core.size))
+    lower_core(T, core, rest)
+    factor = cholesky(rest, overwrite=True)
     return None if factor is None else float(total) + logdet(factor)
 
 
@@ -52,24 +58,20 @@ def join(adjacent, degree, a, b, limit):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def eliminate(T, start, column, limit):  # type: ignore[no-untyped-def]
-    """Eliminate columns of degree <= limit, lowest first; returns (sum of log pivots or NaN, columns that are left).
+def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[no-untyped-def]
+    """Eliminate columns of degree <= limit, lowest first, and mark them in alive; returns the sum of log pivots or NaN.
 
-    Only entries below the diagonal, T[max, min], are kept up to date.
+    Only entries below the diagonal, T[max, min], are kept up to date. adjacent, long and weight are scratch.
     """
-    p = T.shape[0]
-    adjacent = np.empty((p, limit), np.int32)
-    degree, alive = np.empty(p, np.int64), np.empty(p, np.bool_)
+    p, limit = adjacent.shape
+    degree, work = long[0], long[1]
     for i in range(p):
-        alive[i] = True
         degree[i] = 0
         for a in range(start[i], start[i + 1]):
             if column[a] != i:
                 if degree[i] < limit:
                     adjacent[i, degree[i]] = column[a]
                 degree[i] += 1
-    weight = np.empty(limit)
-    work = np.empty(p, np.int64)
     total = 0.0
     for level in range(limit + 1):
         filled = 0
@@ -85,13 +87,13 @@ def eliminate(T, start, column, limit):  # type: ignore[no-untyped-def]
             alive[v] = False
             pivot = T[v, v]
             if not pivot > 0.0:
-                return np.nan, alive
+                return np.nan
             total += np.log(pivot)
             d = degree[v]
             around = adjacent[v]
             for a in range(d):
                 i = around[a]
-                weight[a] = T[max(i, v), min(i, v)]
+                weight[a] = T[i, v] if i > v else T[v, i]
             for a in range(d):
                 i = around[a]
                 if degree[i] <= limit:
@@ -100,7 +102,10 @@ def eliminate(T, start, column, limit):  # type: ignore[no-untyped-def]
                 T[i, i] -= share * weight[a]
                 for b in range(a):
                     o = around[b]
-                    T[max(i, o), min(i, o)] -= share * weight[b]
+                    if i > o:
+                        T[i, o] -= share * weight[b]
+                    else:
+                        T[o, i] -= share * weight[b]
                     join(adjacent, degree, i, o, limit)
                     join(adjacent, degree, o, i, limit)
             for a in range(d):
@@ -108,17 +113,15 @@ def eliminate(T, start, column, limit):  # type: ignore[no-untyped-def]
                 if degree[i] <= level and filled < p:
                     work[filled] = i
                     filled += 1
-    return total, alive
+    return total
 
 
 @kernel
-def lower_core(T, core):  # type: ignore[no-untyped-def]
-    """The columns that are left as a dense matrix, its lower half filled."""
+def lower_core(T, core, rest):  # type: ignore[no-untyped-def]
+    """Fill the lower half of rest with the columns that are left."""
     m = core.shape[0]
-    rest = np.empty((m, m))
     for a in range(m):
         row = T[core[a]]
         out = rest[a]
         for b in range(a + 1):
             out[b] = row[core[b]]
-    return rest
