@@ -76,3 +76,9 @@ def test_every_row_is_clipped_by_its_own_length(rows):
     to_lattice(lattice, np.zeros(3), np.ones(3), 1.0, 4.0)
     lengths = np.linalg.norm(cells, axis=0)
     assert np.array_equal(lattice, np.rint(cells * np.where(lengths > 4.0, 4.0 / lengths, 1.0)))
+
+
+def test_one_row_alone_is_never_published(make_plan, table):
+    assert Rows(make_plan(), open_table(table.slice(0, 2))).n == 2
+    with pytest.raises(DataError, match="at least 2 rows, got 1"):
+        Rows(make_plan(), open_table(table.slice(0, 1)))
