@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -127,12 +127,26 @@ pythons:  ## every test (or TESTS=...) with other Pythons: make pythons PYTHONS=
 
 COVERAGE_STAMP := .venv/.coverage-installed
 $(COVERAGE_STAMP): $(STAMP)
-	@$(BIN)/python -m pip install --quiet 'pytest-cov>=5'
+	@$(BIN)/python -m pip install --quiet 'pytest-cov>=7' 'coverage>=7.10'
 	@touch $@
 
 coverage: $(COVERAGE_STAMP)  ## line coverage of src/, room by room (slow: every test runs traced)
-	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --cov=hazeglass --cov-report=json:build/coverage.json --cov-report=
+	@mkdir -p build
+	@COVERAGE_FILE=$(CURDIR)/build/.coverage OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --cov=hazeglass --cov-report=json:build/coverage.json --cov-report=
 	@$(BIN)/python tests/coverage_by_room.py build/coverage.json
+
+# MODULES="guarantee/gdp.py publisher/noise.py" and MOST=50 (mutants of a module, sampled) make it shorter.
+MODULES = $(patsubst src/hazeglass/%,%,$(filter-out %/__init__.py,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/publisher/*.py)))
+MOST = 10000
+MUTANT_TESTS := tests/guarantee tests/publisher tests/bundle tests/fuzz tests/trust tests/audit tests/cli tests/analyst/test_uncertainty.py
+build/mutants/times.xml: $(COVERAGE_STAMP)
+	@mkdir -p build/mutants
+	@COVERAGE_FILE=$(CURDIR)/build/mutants/trace OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --cov=hazeglass \
+		--cov-context=test --cov-report= --junitxml=$@.part $(MUTANT_TESTS) && mv $@.part $@
+
+mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publisher/ (hours; docs/evidence/mutation.md)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutation/run.py --trace build/mutants/trace \
+		--times build/mutants/times.xml --out build/mutants --most $(MOST) $(MODULES)
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest .venv-build .venv-python* docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,5 +1,6 @@
 """The demo tells the truth, and finishes."""
 
+import os
 import re
 import subprocess
 import sys
@@ -10,7 +11,8 @@ ROW = re.compile(r"│ (hazeglass, \w+|scikit-learn, table)\s*" + 6 * r"│\s*([
 
 def test_the_demo_runs_and_is_honest(tmp_path):
     command = [sys.executable, "-m", "hazeglass.cli", "demo", "--out", "demo"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, env={"COLUMNS": "120"})
+    wide = {**os.environ, "COLUMNS": "120"}
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, env=wide)
     assert done.returncode == 0, done.stderr
     rows = {label.strip(): values for label, *values in ROW.findall(done.stdout)}
     moments, table = rows["hazeglass, moments"], rows["hazeglass, table"]

@@ -1,7 +1,7 @@
 """mu, epsilon, delta and the trade-off curve agree with each other and with independent arithmetic."""
 
 import math
-from decimal import Decimal, getcontext
+from decimal import Decimal, getcontext, localcontext
 from itertools import pairwise
 from statistics import NormalDist
 
@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.gdp import GaussianDP, _increasing_root, _mills_slope
 
 
 def test_delta_matches_the_check_value():
@@ -39,7 +39,7 @@ def test_delta_agrees_with_eighty_digit_arithmetic(mu, ratio):
     epsilon = mu * ratio
     m, e = Decimal(mu), Decimal(epsilon)
     exact = _phi(-e / m + m / 2) - e.exp() * _phi(-e / m - m / 2)
-    assert GaussianDP(mu).delta(epsilon) == pytest.approx(float(exact), rel=1e-12)
+    assert GaussianDP(mu).delta(epsilon) == pytest.approx(float(exact), rel=1e-12, abs=0)
 
 
 @given(st.floats(1e-3, 50), st.floats(0.01, 30))
@@ -48,8 +48,8 @@ def test_epsilon_inverts_delta(mu, ratio):
     epsilon = mu * ratio + (mu * mu / 2 if mu > 1 else 0.0)
     delta = guarantee.delta(epsilon)
     if 1e-300 < delta < 0.999:
-        assert guarantee.epsilon(delta) == pytest.approx(epsilon, rel=1e-12)
-        assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-12)
+        assert guarantee.epsilon(delta) == pytest.approx(epsilon, rel=1e-12, abs=0)
+        assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-12, abs=0)
 
 
 def test_nothing_overflows_at_epsilon_700():
@@ -102,3 +102,88 @@ def test_a_promise_needs_a_positive_mu(mu):
 def test_a_nonsense_budget_is_refused(epsilon, delta):
     with pytest.raises(InputError):
         GaussianDP.from_budget(epsilon, delta)
+
+
+@pytest.mark.parametrize("epsilon", [-1e-9, math.nan, math.inf])
+def test_delta_is_asked_for_at_a_sensible_epsilon(epsilon):
+    for ask in (GaussianDP(1.0).delta, GaussianDP(1.0).log_delta):
+        with pytest.raises(InputError, match="epsilon must be"):
+            ask(epsilon)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, -0.1, math.nan])
+def test_epsilon_is_asked_for_at_a_sensible_delta(delta):
+    with pytest.raises(InputError, match="delta must lie strictly"):
+        GaussianDP(1.0).epsilon(delta)
+
+
+@pytest.mark.parametrize("alpha", [-1e-9, 1.0 + 1e-9, math.nan])
+def test_a_false_positive_rate_is_a_probability(alpha):
+    with pytest.raises(InputError, match="between 0 and 1"):
+        GaussianDP(1.0).tradeoff(alpha)
+
+
+def test_a_delta_that_holds_without_any_epsilon_costs_none():
+    """delta(0) is the total variation of the two normals, 2 Phi(mu/2) - 1."""
+    total_variation = 2 * NormalDist().cdf(0.05) - 1
+    assert GaussianDP(0.1).delta(0.0) == pytest.approx(total_variation, rel=1e-12)
+    assert GaussianDP(0.1).epsilon(total_variation * 1.001) == 0.0
+    assert 0.0 < GaussianDP(0.1).epsilon(total_variation * 0.999) < 0.001
+
+
+@pytest.mark.parametrize("mu", [1e-12, 1e-6, 1e6])
+def test_the_inversion_reaches_far_from_where_it_starts(mu):
+    epsilon = mu * mu / 2 + mu
+    delta = GaussianDP(mu).delta(epsilon)
+    assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-9, abs=0)
+
+
+def test_a_budget_beyond_all_floats_is_refused():
+    with pytest.raises(InputError, match="so tight"):
+        GaussianDP.from_budget(0.0, 1e-305)
+    with pytest.raises(InputError, match="so loose"):
+        GaussianDP(1e160).epsilon(1e-6)
+
+
+def test_a_root_that_is_met_at_the_start_is_the_answer():
+    assert _increasing_root(lambda x: x - 3.0, start=3.0) == 3.0
+    assert _increasing_root(lambda x: x - 3.0, start=1.0) == pytest.approx(3.0, rel=1e-15)
+    assert _increasing_root(lambda x: x - 3.0, start=100.0) == pytest.approx(3.0, rel=1e-15)
+
+
+@pytest.mark.parametrize("fraction", [0.05, 0.5, 1.0])
+def test_a_share_spends_its_part_of_the_square(fraction):
+    assert GaussianDP(0.7).share(fraction).mu ** 2 == pytest.approx(fraction * 0.49, rel=1e-14)
+
+
+def test_many_promises_compose_at_once():
+    assert GaussianDP(1.0).compose(GaussianDP(2.0), GaussianDP(2.0)).mu == pytest.approx(3.0)
+
+
+def mills(x: Decimal) -> Decimal:
+    """Mills' ratio by its continued fraction, x far from 0."""
+    value = x
+    for k in range(400, 0, -1):
+        value = x + k / value
+    return 1 / value
+
+
+@pytest.mark.parametrize("t", [30.0, 99.9, 100.1, 150.0, 1e4])
+def test_small_promises_far_out_agree_with_fifty_digit_arithmetic(t):
+    """log delta = log(phi(t) (m(t) - m(t + mu))) at epsilon = mu t + mu^2/2, where no float holds either."""
+    mu, epsilon = 0.01, 0.01 * t + 0.01**2 / 2
+    with localcontext() as context:
+        context.prec = 50
+        x = Decimal(epsilon) / Decimal(mu) - Decimal(mu) / 2
+        pi = Decimal("3.14159265358979323846264338327950288419716939937510582")
+        log_density = -x * x / 2 - (2 * pi).ln() / 2
+        exact = log_density + (mills(x) - mills(x + Decimal(mu))).ln()
+    assert GaussianDP(mu).log_delta(epsilon) == pytest.approx(float(exact), rel=1e-13)
+
+
+@pytest.mark.parametrize(("t", "digits"), [(20.0, 1e-13), (99.0, 1e-11), (100.5, 3e-13), (200.0, 1e-14), (1e6, 1e-14)])
+def test_the_slope_of_mills_ratio_is_right_on_both_sides_of_where_its_formula_changes(t, digits):
+    with localcontext() as context:
+        context.prec = 50
+        exact = float(1 - Decimal(t) * mills(Decimal(t)))
+    assert _mills_slope(np.array([t]))[0] == pytest.approx(exact, rel=digits, abs=0)

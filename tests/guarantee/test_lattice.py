@@ -61,7 +61,7 @@ def test_rounded_log_pmf_equals_the_difference_of_tails_far_out(scale):
     noise = RoundedGaussian(scale)
     for k in (1, 5, 20 * math.ceil(scale), 200 * math.ceil(scale)):
         inner, outer = special.log_ndtr(-(k - 0.5) / scale), special.log_ndtr(-(k + 0.5) / scale)
-        assert noise.log_pmf(k) == pytest.approx(inner + math.log1p(-math.exp(outer - inner)), rel=1e-11)
+        assert noise.log_pmf(k) == pytest.approx(inner + math.log1p(-math.exp(outer - inner)), rel=1e-11, abs=0)
 
 
 def test_tail_of_the_discrete_family_is_continuous_where_the_sum_ends():
@@ -109,6 +109,29 @@ def test_discrete_mu_is_a_bound_where_enumeration_ends():
     for shift in (1, 100, 50_000):
         assert inside.mu(shift) <= outside.mu(shift) <= inside.mu(shift) * (1 + 3 / ENUMERATION_LIMIT**2)
     assert DiscreteGaussian(1e9).mu(10**9) == pytest.approx(1, rel=1e-14)
+
+
+@pytest.mark.parametrize("scale", [4097.0, 5000.5, 1e7 / 3, 2.0**58])
+@pytest.mark.parametrize("shift", [1, -1, 3, 10**6 + 1])
+def test_the_bound_is_never_rounded_below_its_exact_value(scale, shift):
+    """mu^2 (scale^2 - 4) >= shift^2, in fractions: the law of docs/maths/lattice.md without any rounding."""
+    mu = Fraction(DiscreteGaussian(scale).mu(shift))
+    assert mu**2 * (Fraction(scale) ** 2 - 4) >= shift**2
+    assert mu**2 * (Fraction(scale) ** 2 - 4) <= shift**2 * (1 + Fraction(1, 2**48))
+
+
+@pytest.mark.parametrize("scale", [0.3, 0.7, 3.0, 7.3])
+def test_a_shift_beyond_the_table_is_never_rounded_below_its_bounds(scale):
+    noise = DiscreteGaussian(scale)
+    for shift in (1000, -1001, 31_415):
+        # mu(1) was rounded up by 2^-33 already, so the product with it may lose a last bit
+        units = abs(shift) * Fraction(noise.mu(1)) * (1 - Fraction(1, 2**50))
+        tightest = min(Fraction(abs(shift) + 1) / Fraction(scale), units)
+        assert tightest <= Fraction(noise.mu(shift)) <= tightest * (1 + Fraction(1, 2**48))
+
+
+def test_no_shift_costs_nothing():
+    assert DiscreteGaussian(3.0).mu(0) == DiscreteGaussian(1e9).mu(0) == RoundedGaussian(3.0).mu(0) == 0.0
 
 
 @settings(max_examples=40, deadline=None)
@@ -168,7 +191,9 @@ def test_the_stairs_cover_the_half_normal_up_to_the_tail():
     assert table.value(2**128 - 1) <= 3455
 
 
-@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 2.0**59, 1e-3])
+@pytest.mark.parametrize(
+    "scale", [0.0, -1.0, math.nan, math.inf, math.nextafter(2.0**58, math.inf), math.nextafter(2.0**-6, 0)]
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_scale_without_meaning_is_refused(family, scale):
     with pytest.raises(InputError, match="noise scale must lie between"):

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 
 import pytest
 from hypothesis import given
@@ -14,7 +15,7 @@ mus = st.lists(st.floats(1e-150, 1e150), max_size=20)
 @given(mus)
 def test_composition_is_the_root_of_the_sum_of_squares(values):
     # hypot scales, so that squares of 1e150 do not overflow it either
-    assert compose(values) == pytest.approx(math.hypot(*values), rel=1e-15)
+    assert compose(values) == pytest.approx(math.hypot(*values), rel=1e-15, abs=0)
 
 
 @given(mus, st.randoms())
@@ -65,3 +66,25 @@ def test_a_charge_without_meaning_is_refused(mu):
 def test_a_total_variation_is_a_probability():
     with pytest.raises(InputError, match="between 0 and 1"):
         Charge(1.0, total_variation=2.0)
+
+
+@given(st.floats(0.01, 100), st.floats(0.001, 1.0))
+def test_a_budget_is_exceeded_by_no_more_than_the_stated_rounding(total, share):
+    """Squares may exceed the total's by 2^-40 of it, so that rounded shares still fit; by more they may not."""
+    asked = total * math.sqrt(share)
+    spent = math.sqrt(total**2 - asked**2) if share < 1 else 0.0
+    past = spent * (1 + 0.75 * 2.0**-40), asked * (1 + 0.75 * 2.0**-40)  # squares: 1.5 times the rounding
+    assert not fits(total, [past[0]], past[1])
+    assert Fraction(total) ** 2 * (1 + Fraction(1, 2**40)) < sum(Fraction(mu) ** 2 for mu in past)
+
+
+def test_the_roots_of_exact_squares_are_exact_at_any_size():
+    for exponent in (-500, -52, 0, 3, 52, 500):
+        for whole in (1, 3, 2**52 + 1):
+            assert compose([math.ldexp(whole, exponent)]) == math.ldexp(whole, exponent)
+
+
+def test_a_charge_costs_nothing_but_its_mu_unless_it_says_so():
+    assert Charge(1.0).total_variation == 0.0
+    assert Charge(1.0, total_variation=1.0).total_variation == 1.0
+    assert noise_mu(RoundedGaussian(2.0), 3) == 1.5

@@ -139,3 +139,48 @@ def test_the_mean_never_weighs_more_than_half_the_radius():
 @pytest.mark.parametrize("name", UNITS)
 def test_every_unit_has_words(name):
     assert len(Unit(name, readings=96, max_rows=8).in_words) > 10
+
+
+def test_a_unit_covers_another_exactly_when_its_changes_include_the_others():
+    """Changes as sets of cells of a 4 x 3 table: each of the other's must lie inside one of this unit's."""
+
+    def changes(unit):
+        rows, columns = range(4), range(3)
+        match unit.name:
+            case "entry":
+                return [{(r, c)} for r in rows for c in columns]
+            case "readings":
+                return [{(r, c) for r in some} for c in columns for some in itertools.combinations(rows, unit.readings)]
+            case "record":
+                return [{(r, c) for c in columns} for r in rows]
+            case "person":
+                return [{(r, c) for r in theirs for c in columns} for theirs in ((0, 1), (2, 3))]
+            case "column":
+                return [{(r, c) for r in rows} for c in columns]
+
+    units = [Unit("entry"), Unit("record"), Unit("column")]
+    units += [Unit("readings", readings=k) for k in (2, 3)] + [Unit("person", max_rows=m) for m in (2,)]
+    for mine, other in itertools.product(units, units):
+        inside = all(any(small <= large for large in changes(mine)) for small in changes(other))
+        assert mine.covers(other) == inside, (mine, other)
+
+
+def test_a_clipped_row_never_counts_for_more_than_the_box_it_lies_in():
+    boxed = table_distance(Unit("record"), columns=4, rows=9)
+    assert table_distance(Unit("record"), columns=4, rows=9, radius=100.0) == boxed == 4.0
+
+
+def test_a_cell_of_a_clipped_row_moves_no_further_than_the_row():
+    assert table_distance(Unit("entry"), columns=4, rows=9, radius=0.5) == 1.0
+    assert table_distance(Unit("readings", readings=9), columns=4, rows=9, radius=0.5) == 3.0
+    assert table_distance(Unit("entry"), columns=4, rows=9, radius=1.5) == 2.0
+
+
+def test_the_mean_may_weigh_as_much_as_the_radius_and_no_more():
+    assert moments_distance(Unit("record"), columns=3, radius=1.5, mean_weight=1.5) == pytest.approx(4.5)
+    with pytest.raises(InputError, match="must not exceed"):
+        moments_distance(Unit("person", max_rows=2), columns=3, radius=1.5, mean_weight=1.5000001)
+
+
+def test_two_columns_are_enough_to_protect_entries():
+    assert moments_distance(Unit("entry"), columns=2, radius=1.0, mean_weight=0.0) == pytest.approx(2.0)

@@ -9,6 +9,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, DataError, PrivacyRefusal
 from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.publisher.account import Account, AnnouncedBits
 from hazeglass.publisher.ledger_file import Ledger
 
 
@@ -28,6 +29,77 @@ def test_a_release_is_charged_and_confirmed(make_plan, table, tmp_path, ledger, 
     assert entry.state == "confirmed"
     assert entry.charge.mu == release.guarantee.mu
     assert entry.charge.total_variation < 1e-20
+
+
+class Source:
+    """Words that can be told apart, and what happened in which order."""
+
+    simulation = False
+
+    def __init__(self, events):
+        self.events = events
+
+    def stream(self, number):
+        self.events.append(f"stream {number}")
+        return self
+
+    def elsewhere(self):
+        self.events.append("elsewhere")
+        return self
+
+    def uint64(self, count):
+        self.events.append("bits")
+        return np.full(count, 7, dtype=np.uint64)
+
+    def fill(self, words):
+        self.events.append("bits")
+        words[:] = 7
+
+
+class Book:
+    def __init__(self, events):
+        self.events = events
+
+    def __getattr__(self, name):
+        return lambda identifier: self.events.append(f"{name} {identifier}")
+
+
+@pytest.mark.parametrize("take", ["uint64", "fill", "elsewhere"])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_the_ledger_hears_of_a_draw_before_the_first_bit_and_once(take, streamed):
+    events = []
+    account = Account(Book(events), 5)
+    bits = AnnouncedBits(Source(events), account)
+    assert not bits.simulation
+    if streamed:
+        bits = bits.stream(3)
+        assert events.pop() == "stream 3"
+    words = np.zeros(4, dtype=np.uint64)
+    for _ in range(2):
+        if take == "uint64":
+            words = bits.uint64(4)
+        elif take == "fill":
+            bits.fill(words)
+        else:
+            assert isinstance(bits.elsewhere(), Source)
+    drawn = "elsewhere" if take == "elsewhere" else "bits"
+    assert events == ["begin_drawing 5", drawn, drawn]
+    assert account.drawn
+    assert take == "elsewhere" or words.tolist() == [7] * 4
+
+
+@pytest.mark.parametrize(
+    ("drawn", "complete", "settled"),
+    [(False, False, ["release 5"]), (True, False, []), (True, True, ["confirm 5"])],
+)
+def test_a_charge_is_settled_by_what_was_drawn_and_finished(drawn, complete, settled):
+    events = []
+    account = Account(Book(events), 5)
+    if drawn:
+        account.announce()
+        events.clear()
+    account.close(complete=complete)
+    assert events == settled
 
 
 def test_a_release_that_does_not_fit_is_refused_with_status_3(make_plan, table, tmp_path, ledger):

@@ -1,9 +1,11 @@
 """Clipped rows are on the lattice and inside the ball, always: the promise is computed for that ball."""
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hazeglass.errors import InputError
 from hazeglass.publisher.clip import clip_to_lattice, row_lengths, standardise_to_lattice
 
 
@@ -42,6 +44,10 @@ def test_the_fast_way_gives_the_same_bits(p, share, seed):
         assert np.array_equal(standardise_to_lattice(layout, centre, scale, steps=5000, radius=radius), expected)
     used = np.array(rows, order="F")
     assert np.array_equal(standardise_to_lattice(used, centre, scale, steps=5000, radius=radius, out=used), expected)
+    before, beside = rows.copy(), np.empty(rows.shape, order="F")
+    standardise_to_lattice(rows, centre, scale, steps=5000, radius=radius, out=beside)
+    assert np.array_equal(beside, expected)
+    assert np.array_equal(rows, before)
 
 
 def test_a_rows_length_is_the_same_bits_in_any_block():
@@ -50,3 +56,11 @@ def test_a_rows_length_is_the_same_bits_in_any_block():
     assert np.array_equal(whole[123:129], row_lengths(rows[123:129]))
     assert np.array_equal(whole, row_lengths(np.asfortranarray(rows)))
     assert np.array_equal(whole[5:6], row_lengths(rows[5:6]))
+
+
+@pytest.mark.parametrize("radius", [0.05, 0.1])
+def test_a_lattice_too_coarse_for_the_ball_is_refused(radius):
+    """sqrt(4)/2 steps go to rounding, so a ball of one step has no room; one of two steps has."""
+    with pytest.raises(InputError, match="too coarse"):
+        clip_to_lattice(np.ones((1, 4)), steps=10, radius=radius)
+    assert np.abs(clip_to_lattice(np.ones((1, 4)), steps=10, radius=0.2)).max() <= 1

@@ -92,6 +92,24 @@ def test_creating_where_nothing_can_be_written_is_refused(tmp_path):
         Ledger.create(tmp_path / "no such folder" / "l", "d", mu_total=1.0)
 
 
+def test_a_ledger_of_today_is_a_ledger_of_tomorrow(ledger):
+    """What the file says of itself: SQLite's application id and version, and a chain that starts at 1."""
+    header = ledger.path.read_bytes()[:100]
+    assert header[68:72] == b"hzgl"
+    assert int.from_bytes(header[60:64], "big") == 1
+    ledger.begin_drawing(ledger.charge(Charge(0.5)))
+    with sqlite3.connect(ledger.path) as connection:
+        rows = connection.execute("SELECT sequence, kind, charge, mu FROM events ORDER BY sequence").fetchall()
+    connection.close()
+    assert rows == [(1, "budget", 0, 1.0), (2, "charge", 1, 0.5), (3, "draw", 1, 0.0)]
+
+
+def test_a_database_of_somebody_elses_is_not_taken_for_an_old_ledger(ledger):
+    damage(ledger.path, "PRAGMA application_id = 7")
+    with pytest.raises(InputError, match="is not a hazeglass ledger"):
+        Ledger.open(ledger.path)
+
+
 # ---- damage
 
 

@@ -12,6 +12,7 @@ from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit, moments_distance
 from hazeglass.publisher import moments as module
+from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.standardise import standardisation
 
@@ -138,3 +139,76 @@ def test_a_budget_too_small_for_the_sums_is_refused(make_plan):
 def test_person_and_record_stages_scale_alike():
     one = moments_distance(Unit("record"), columns=4, radius=1.0, mean_weight=0.2)
     assert moments_distance(Unit("person", max_rows=3), columns=4, radius=1.0, mean_weight=0.2) == 3 * one
+
+
+def test_rows_are_clipped_where_whole_rows_are_protected_and_only_there(make_plan):
+    """sqrt(p/3) unless the plan names a radius; the box where single cells are protected."""
+    person = {"protects": "person", "id_column": "who", "max_rows": 2}
+    for release in ({}, person):
+        for stage in module.design_stages(make_plan(**release), 1000):
+            assert stage.clipped
+        assert module.design_stages(make_plan(**release), 1000)[0].radius == pytest.approx(1.0)
+        assert module.design_stages(make_plan(**release), 1000)[1].radius == pytest.approx(math.sqrt(3))
+        assert module.design_stages(make_plan(**release, clip_radius=0.7), 1000)[0].radius == 0.7
+    for names in ("ab", "abcdef"):  # for three columns sqrt(p/3) is p/3
+        first, second = module.design_stages(make_plan(columns=tuple(names)), 1000)
+        assert first.radius == pytest.approx(math.sqrt(len(names) / 3))
+        assert second.radius == pytest.approx(math.sqrt(len(names)))
+    for release in ({"protects": "entry"}, {"protects": "readings", "readings": 3}):
+        (stage,) = module.design_stages(make_plan(**release), 1000)
+        assert not stage.clipped
+        assert stage.radius == pytest.approx(math.sqrt(3))
+    curved = module.design_stages(make_plan(dependence="curved"), 1000)[1]
+    assert (curved.features, curved.radius) == ("hermite", pytest.approx(3.0))
+
+
+def test_a_stage_costs_its_share_and_its_lattice_holds_the_largest_cell(make_plan):
+    plan = make_plan(budget={"mu": 2.0})
+    first, second = module.design_stages(plan, 1000)
+    assert first.mu**2 == pytest.approx(0.1 * 4)
+    assert second.mu**2 == pytest.approx(0.9 * 4)
+    (alone,) = module.design_stages(make_plan(budget={"mu": 2.0}, adaptive=False), 1000)
+    assert alone.mu == 2.0
+    (bought,) = module.design_stages(make_plan(budget={"mu": 2.0}, clip_radius="private"), 1000)
+    assert bought.mu**2 == pytest.approx(0.95 * 4)
+    for stage in (first, second, alone, bought):
+        assert 2**15 < stage.steps * stage.radius <= 2**16  # 16 bits, so that products are exact
+
+
+def test_what_is_drawn_for_one_release_of_many_is_drawn_for_it_alone(make_plan):
+    """The audit adds noise to a stack of sums at once; every entry of every release has its own."""
+    stage = module.first_stage(make_plan(), 100, make_plan().guarantee)
+    stack = module.add_noise(np.zeros((50, 3), np.int64), np.zeros((50, 3, 3), np.int64), stage, 100, SecretBits())
+    upper = stack.second[:, *np.triu_indices(3)]
+    assert np.array_equal(stack.second, stack.second.transpose(0, 2, 1))
+    assert np.unique(upper).size == 300
+    assert np.unique(stack.mean).size == 150
+
+
+def test_every_moment_is_its_sum_on_the_scale_of_the_rows_within_its_noise(make_plan):
+    """First, second and both noises: a hundred releases of the same sums, each number within six deviations."""
+    n, plan = 400, make_plan(budget={"mu": 4.0})
+    stage = module.first_stage(plan, n, plan.guarantee)
+    rng = np.random.default_rng(5)
+    z = np.rint(rng.uniform(-0.5, 0.5, (n, 3)) * stage.steps).astype(np.int64)
+    first, second = np.tile(z.sum(axis=0), (100, 1)), np.tile(z.T @ z, (100, 1, 1))
+    noisy = module.add_noise(first, second, stage, n, SecretBits())
+    x = z / stage.steps
+    noise = np.full((3, 3), noisy.second_noise_sd)
+    np.fill_diagonal(noise, noisy.diagonal_noise_sd)
+    for off, sd in ((noisy.mean - x.mean(axis=0), noisy.mean_noise_sd), (noisy.second - x.T @ x / n, noise)):
+        scores = off / sd
+        assert np.abs(scores).max() < 6
+        assert np.all(np.abs(scores.mean(axis=0)) < 6 / math.sqrt(100))
+        assert np.all(np.abs(scores.std(axis=0) - 1) < 6 / math.sqrt(200))
+    assert noisy.mean_noise_sd * n * stage.mean_weight == pytest.approx(stage.tau, rel=1e-3)
+    assert noisy.second_noise_sd * n == pytest.approx(stage.tau, rel=1e-3)
+    assert noisy.diagonal_noise_sd * n == pytest.approx(math.sqrt(2) * stage.tau, rel=1e-3)
+
+
+def test_one_column_has_moments_too(make_plan, tmp_path):
+    plan = make_plan(columns=("a",), budget={"mu": 50.0})
+    release = hg.publish(pa.table({"a": np.linspace(-2, 2, 500)}), plan, tmp_path / "r", engine="serial")
+    (first, _) = release.moments()
+    assert first.second.shape == (1, 1)
+    assert first.second[0, 0] == pytest.approx(np.mean(np.linspace(-0.5, 0.5, 500) ** 2), abs=0.01)

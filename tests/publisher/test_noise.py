@@ -138,6 +138,28 @@ def test_low_words_are_drawn_only_where_the_high_word_equals_a_threshold():
     assert source.asked == 2
 
 
+def test_a_draw_settled_by_its_low_word_stands_between_its_neighbours():
+    noise = RoundedGaussian(1.0)
+    table = cumulative_thresholds(noise)
+    high, low = (int(part[-table.first]) for part in (table.high, table.low))
+    below, above = 1 << 60, (1 << 64) - (1 << 60)
+    neighbours = [table.value(word << 64) for word in (below, above)]
+    for last, value in ((low, 1), (low - 1, 0)):
+        source = Words(below, high, above, high, last, last)
+        assert draw(noise, 4, source).tolist() == [neighbours[0], value, neighbours[1], value]
+        assert source.asked == 6  # one low word for each that needs it
+
+
+def test_zero_has_one_sign_in_the_exact_arithmetic_too():
+    """In the discrete family the first place of the first stair is 0; with both signs it would come twice as often."""
+    stairs = module._staircase(DiscreteGaussian(1e6))
+    assert module._settle(stairs, [0, 0, (1 << 64) - 1], SeededBits(1)) == 0
+    assert module._settle(stairs, [0, 1, (1 << 64) - 1], SeededBits(1)) is None
+    place = 1 << (64 - stairs.block_bits)  # the place beside it keeps both
+    assert module._settle(stairs, [0, place, (1 << 64) - 1], SeededBits(1)) == 1
+    assert module._settle(stairs, [0, place | 1, (1 << 64) - 1], SeededBits(1)) == -1
+
+
 def test_an_undecided_coin_is_settled_with_more_bits():
     """The coin's first 64 bits are those of 1 - exp(-g): the next 128 decide."""
     noise = RoundedGaussian(1e6)
@@ -154,6 +176,25 @@ def test_an_undecided_coin_is_settled_with_more_bits():
     assert module._settle(stairs, [first_word, place << 1, coin], Words(0, 0, 0, (rest >> 64) - 1, 0)) is None
     assert draw(noise, 1, kept).size == 1
     assert kept.asked > 3 + 5 - 1  # the try and the five words that settle it
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kept", [True, False])
+def test_a_settled_try_takes_its_place_among_the_draws_or_leaves_it_to_the_next(family, kept):
+    noise = family(1e6)
+    stairs = module._staircase(noise)
+    clear, place = (1 << 64) - 1, 1 << 62  # the highest coin keeps every try
+    before, after = [1 << 61, 5 << 50, clear], [1 << 60, 7 << 51, clear]
+    stair = stairs.table.thresholds.value(1 << 127)
+    f = Fraction(place, 1 << 63)
+    border = (1 << 192) - exp_neg(stairs.step**2 / 2 * f * (2 * stair + f), 192)
+    undecided = [1 << 63, place << 1, border >> 128]
+    more = [0, 0, 0, *([clear, clear] if kept else [0, 0])]  # the rest of the coin
+    first, settled, last = (module._settle(stairs, words, Words(*more)) for words in (before, undecided, after))
+    assert (settled is not None) == kept
+    words = [*before, *undecided, *after * 8]  # as many as two draws ask for at once
+    assert draw(noise, 2, Words(*words, *more)).tolist() == [first, settled if kept else last]
+    assert draw(noise, 3, Words(*words, *after, *more)).tolist()[-1] == last
 
 
 @pytest.mark.parametrize("scale", [257.0, 4097.0, 1e7, 2.0**58])
@@ -227,6 +268,28 @@ def test_the_tests_of_fit_notice_noise_one_percent_too_small():
 def test_total_variation_is_below_the_promised_bound_at_every_scale(family):
     for scale in (2.0**-6, 0.3, 1.0, 256.0, 257.0, 1000.0, 4096.0, 4097.0, 8191.9, 1e7, 2.0**58):
         assert 0 < total_variation(family(scale)) <= 2.0**-100
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_total_variation_is_the_sum_of_its_reasons(family):
+    """As the docstring has it: thresholds and the mass beyond, times 4 for a staircase, and what a bound leaves out."""
+    per_threshold = Fraction(65, 64) / 2**128
+
+    def stated(scale):
+        return Fraction(total_variation(family(scale)))
+
+    for scale in (0.3, 1.0, 256.0):
+        count = 2 * (math.ceil(Fraction(27, 2) * Fraction(scale)) + 1)
+        assert float(stated(scale)) == pytest.approx(
+            float(count * per_threshold + Fraction(1, 2**130)), rel=1e-14, abs=0
+        )
+    for scale in (257.0, 4096.0, 4097.0, 1e9):
+        width = Fraction(1, 256) if family is RoundedGaussian else 2 ** (math.frexp(scale)[1] - 9) / Fraction(scale)
+        assert Fraction(1, 512) <= width <= Fraction(1, 256)
+        reasons = 4 * (math.ceil(Fraction(27, 2) / width) * per_threshold + Fraction(1, 2**130)) + Fraction(1, 2**129)
+        if family is DiscreteGaussian and scale > 4096:
+            reasons += Fraction(1, 2**110)
+        assert float(stated(scale)) == pytest.approx(float(reasons), rel=1e-14, abs=0)
 
 
 def test_threads_draw_at_once_without_sharing_anything():

@@ -87,3 +87,10 @@ def test_persons_in_a_csv_file(make_plan, people, tmp_path):
 
     pyarrow.csv.write_csv(people, tmp_path / "d.csv")
     assert hg.publish(tmp_path / "d.csv", person_plan(make_plan), tmp_path / "r").n == 5
+
+
+def test_a_piece_of_kept_rows_is_shown_without_them(make_plan, people):
+    (piece,) = Rows(person_plan(make_plan), open_table(people)).pieces()
+    assert repr(piece).startswith("<kept rows of")
+    assert "mask" not in repr(piece)
+    assert not piece.public  # which rows are kept is as secret as the ids

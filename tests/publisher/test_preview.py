@@ -1,13 +1,19 @@
 """The preview foretells what a release turns out to be, from public numbers alone."""
 
+from dataclasses import replace
+from statistics import NormalDist
+
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy import stats
 
 import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.errors import InputError
-from hazeglass.publisher.preview import SUPPOSED_SPREAD, epsilon_to_see
+from hazeglass.publisher.dependence_advice import dependence_advice
+from hazeglass.publisher.moments import design_stages
+from hazeglass.publisher.preview import SUPPOSED_SPREAD, _call_threshold, _smallest_edge, epsilon_to_see
 
 NAMES = "abcd"
 
@@ -96,3 +102,43 @@ def test_a_dependence_of_the_foretold_strength_is_found_as_often_as_foretold(mak
         graph = hg.recover(hg.publish(data, plan, tmp_path / str(k), simulate_seed=k))
         found += sum(frozenset(pair) in graph.pairs for pair in ("ab", "cd", "ef", "gh"))
     assert found / 40 >= 0.7
+
+
+def test_an_edge_that_every_budget_shows_needs_hardly_any(make_plan):
+    plan = make_plan()
+    assert epsilon_to_see(plan, 10**14, 0.9) == hg.GaussianDP(1e-4).epsilon(plan.delta)
+
+
+def test_an_edge_at_the_very_limit_of_sampling_needs_more_than_any_budget(make_plan):
+    without_noise = make_plan(budget={"mu": 1e3}).preview(1000).chosen
+    limit = without_noise.detectable * without_noise.sampling_error
+    limit /= np.hypot(without_noise.sampling_error, without_noise.privacy_error)
+    assert epsilon_to_see(make_plan(), 1000, limit * (1 + 1e-12)) is None
+    assert epsilon_to_see(make_plan(), 1000, limit * 1.1) > 0
+
+
+@pytest.mark.parametrize("strength", [0.0, 1.0, -0.1])
+def test_a_strength_that_no_edge_has_is_refused(make_plan, strength):
+    with pytest.raises(hg.errors.InputError, match="strictly between 0 and 1"):
+        epsilon_to_see(make_plan(), 1000, strength)
+
+
+@pytest.mark.parametrize("columns", [3, 10, 50])
+def test_the_smallest_edge_is_called_with_the_stated_power(columns):
+    """Benjamini-Hochberg with one real edge per column, four of five of them found."""
+    threshold, normal = _call_threshold(columns), NormalDist()
+    assert threshold == pytest.approx(0.1 * 0.8 * columns / (columns * (columns - 1) / 2))
+    called = normal.inv_cdf(1 - threshold / 2)
+    assert 1 - normal.cdf(called - _smallest_edge(1.0, columns)) == pytest.approx(0.8)
+    assert _smallest_edge(0.3, columns) == pytest.approx(0.3 * _smallest_edge(1.0, columns))
+
+
+def test_a_curve_is_called_by_a_test_of_nine_numbers(make_plan):
+    plan, rows = make_plan(budget={"mu": 5.0}), 10**6
+    look = dependence_advice(plan, rows, threshold=0.01, power=0.8)
+    noise = design_stages(replace(plan, dependence="curved"), rows)[-1].tau / rows
+    strength = look.curved_detectable / np.hypot(1 / np.sqrt(rows), 1.6 * noise)
+    assert stats.ncx2.sf(stats.chi2.isf(0.01, 9), 9, strength**2) == pytest.approx(0.8, rel=1e-6)
+    hopeless = dependence_advice(make_plan(budget={"mu": 1e-6}), 100, threshold=0.01, power=0.8)
+    assert (hopeless.linear_detectable, hopeless.curved_detectable, hopeless.advice) == (1.0, 1.0, "linear")
+    assert "of no size" in hopeless.sentences[0]

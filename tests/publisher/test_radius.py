@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.publisher.radius import RADIUS_SHARE, SEARCH_STEPS, radius_grid
+from hazeglass.publisher.radius import SEARCH_STEPS, radius_grid
 
 
 def rows(n, sd, seed=0):
@@ -28,9 +28,9 @@ def test_the_radius_is_near_the_95_percent_quantile(make_plan, tmp_path):
 def test_the_split_adds_up_and_is_in_the_manifest(make_plan, tmp_path):
     release = hg.publish(rows(500, 1.0), make_plan(clip_radius="private"), tmp_path / "r")
     search, stage = release.manifest.radius_search, release.manifest.stages[0]
-    assert search.mu**2 == pytest.approx(RADIUS_SHARE * release.guarantee.mu**2)
+    assert search.mu**2 == pytest.approx(0.05 * release.guarantee.mu**2)
     assert math.hypot(search.mu, stage.mu) == pytest.approx(release.guarantee.mu)
-    assert len(search.answers) == SEARCH_STEPS
+    assert len(search.answers) == SEARCH_STEPS == 6
 
 
 def test_the_answers_carry_the_noise_their_price_needs(make_plan, tmp_path):

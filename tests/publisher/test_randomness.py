@@ -1,5 +1,6 @@
 import multiprocessing
 import os
+import pickle
 import subprocess
 import sys
 import threading
@@ -124,6 +125,53 @@ def test_seeded_bits_hand_no_word_to_two_threads():
 def test_a_stream_out_of_range_is_refused():
     with pytest.raises(InputError, match="stream must be"):
         SeededBits(1, stream=-1)
+
+
+def test_a_stream_that_is_used_up_is_refused_and_its_last_words_are_not():
+    """2^32 blocks of eight words: the counter of RFC 8439 must not begin again."""
+    bits = SeededBits(1)
+    bits._position = 2**35 - 16
+    last = bits.uint64(16)
+    assert np.unique(last).size == 16
+    assert not np.intersect1d(last, SeededBits(1).uint64(16)).size
+    with pytest.raises(InputError, match="holds 2\\^35 words"):
+        bits.uint64(1)
+    bits._position = 2**35 - 3
+    with pytest.raises(InputError, match="holds 2\\^35 words"):
+        bits.uint64(4)
+
+
+def test_the_highest_stream_is_a_stream_and_streams_are_counted_from_their_parent():
+    assert SeededBits(1, stream=2**64 - 1).uint64(3).size == 3
+    with pytest.raises(InputError, match="stream must be"):
+        SeededBits(1, stream=2**64)
+    np.testing.assert_array_equal(SeededBits(5, stream=2).stream(3).uint64(9), SeededBits(5, stream=6).uint64(9))
+    high = SeededBits(5, stream=7 + 2**32).uint64(9)  # both halves of the number reach the nonce
+    assert not np.intersect1d(high, SeededBits(5, stream=7).uint64(9)).size
+
+
+def test_a_seed_travels_and_begins_again_and_a_secret_source_is_nobodys_copy():
+    bits = SeededBits(3, stream=4)
+    first = bits.uint64(5)
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(bits)).uint64(5), first)
+    assert bits.elsewhere() is bits
+    secret = SecretBits()
+    assert secret.stream(3) is secret.elsewhere() is secret
+
+
+def test_secret_words_come_from_a_key_of_256_bits_asked_for_each_call(monkeypatch):
+    asked = []
+
+    def urandom(size):
+        asked.append(size)
+        return bytes(range(len(asked), len(asked) + size))
+
+    monkeypatch.setattr("os.urandom", urandom)
+    first, second = SecretBits().uint64(9), SecretBits().uint64(9)
+    assert asked == [32, 32]
+    assert not np.intersect1d(first, second).size
+    stream = blocks(bytes(range(1, 33)).hex(), "00" * 12, 0, 2)
+    assert first.astype("<u8").tobytes().hex() == stream[: 9 * 16]
 
 
 def _child(bits: SecretBits, pipe) -> None:

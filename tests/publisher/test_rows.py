@@ -7,6 +7,7 @@ import pytest
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import DataError
+from hazeglass.publisher.cell_kernels import to_lattice, to_unit
 from hazeglass.publisher.rows import Cells, Rows
 
 
@@ -54,3 +55,30 @@ def test_cells_are_clamped_transformed_and_centred(make_plan):
     box = Cells(make_plan(columns_as=columns)).unit_box(block)
     assert box == pytest.approx(np.array([[-1, -1], [0, -0.5], [1, 1], [0, 0], [1, -1]]))
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(block, before, strict=True))
+
+
+def test_no_cell_leaves_the_box_whatever_rounding_does():
+    """The kernel itself, with bounds that clamp nothing: what lies outside by however little comes back to the edge."""
+    cells = np.array([1.0, np.nextafter(1.0, 2), 5.0, -np.nextafter(1.0, 2), -5.0, np.inf, -np.inf, np.nan, 0.5])
+    out = np.empty_like(cells)
+    to_unit(cells, -np.inf, np.inf, 0.0, 1.0, out)
+    assert out.tolist() == [1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, 0.0, 0.5]
+    to_unit(cells, -0.5, 0.25, 0.0, 1.0, out)
+    assert out.tolist() == [0.25, 0.25, 0.25, -0.5, -0.5, 0.25, -0.5, 0.0, 0.25]
+
+
+@pytest.mark.parametrize("rows", [1, 255, 256, 257, 1000])
+def test_every_row_is_clipped_by_its_own_length(rows):
+    """Stretches of a few hundred rows share memory; a row's neighbours in it must not matter."""
+    rng = np.random.default_rng(rows)
+    cells = rng.standard_normal((3, rows)) * 10.0 ** rng.uniform(-2, 2, rows)
+    lattice = cells.copy()
+    to_lattice(lattice, np.zeros(3), np.ones(3), 1.0, 4.0)
+    lengths = np.linalg.norm(cells, axis=0)
+    assert np.array_equal(lattice, np.rint(cells * np.where(lengths > 4.0, 4.0 / lengths, 1.0)))
+
+
+def test_one_row_alone_is_never_published(make_plan, table):
+    assert Rows(make_plan(), open_table(table.slice(0, 2))).n == 2
+    with pytest.raises(DataError, match="at least 2 rows, got 1"):
+        Rows(make_plan(), open_table(table.slice(0, 1)))

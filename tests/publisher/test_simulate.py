@@ -13,7 +13,11 @@ def test_the_numbers_are_those_of_publish_with_the_same_seed(make_plan, table, t
     published = hg.publish(table, plan, tmp_path / "r", simulate_seed=5, engine="serial")
     simulated = simulate(table, plan, seed=5)
     assert simulated.manifest.simulation
+    assert simulated.manifest.delta_slack == published.manifest.delta_slack
     assert simulated.parts == published.parts
+    for name in published.parts:
+        assert simulated.part_rows(name) == published.part_rows(name) == 600
+        np.testing.assert_array_equal(next(simulated.blocks(name)), next(published.blocks(name)))
     if form != "moments":
         assert simulated.table().equals(published.table())
     if form != "table":

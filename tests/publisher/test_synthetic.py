@@ -8,6 +8,7 @@ import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.errors import DataError
 from hazeglass.guarantee.widening import widen
+from hazeglass.publisher.simulate import simulate
 
 NAMES = "abc"
 
@@ -52,6 +53,7 @@ def test_any_tool_that_reads_a_table_finds_the_same_partial_correlations(release
 def test_the_widened_covariance_is_that_of_the_rows_before_clipping(release):
     truth = np.cov(matrix(chain(70_000)), rowvar=False)
     assert release.manifest.synthetic.widened
+    assert release.manifest.synthetic.repaired_by == 0.0
     assert np.abs(np.cov(matrix(release.table()), rowvar=False) / truth - 1).max() < 0.05
 
 
@@ -77,3 +79,19 @@ def test_more_columns_than_rows_are_refused(make_plan, tmp_path):
     with pytest.raises(DataError, match="more rows than columns"):
         hg.publish(chain(4), make_plan(form="synthetic"), tmp_path / "r")
     assert not (tmp_path / "r").exists()
+
+
+def test_integers_are_rounded_to_the_nearest_and_nothing_else_changes(make_plan, tmp_path):
+    columns = [
+        {"name": "x", "kind": "continuous", "lower": -4.0, "upper": 4.0},
+        {"name": "k", "kind": "integer", "lower": 0, "upper": 50},
+    ]
+    rng = np.random.default_rng(2)
+    data = pa.table({"x": rng.standard_normal(400), "k": rng.poisson(20, 400)})
+    plain, rounded = (
+        simulate(data, make_plan(form="synthetic", columns_as=columns, round_integers=whole), seed=3).table()
+        for whole in (False, True)
+    )
+    assert rounded["x"].equals(plain["x"])
+    assert pa.types.is_int64(rounded["k"].type)
+    assert rounded["k"].to_numpy().tolist() == np.rint(plain["k"].to_numpy()).tolist()

@@ -8,6 +8,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.table import TableMechanism
 
 INTEGERS = [{"name": "k", "kind": "integer", "lower": 0, "upper": 20}]
@@ -52,12 +53,40 @@ def test_other_units_cost_at_most_mu(make_plan, protects, extra, factor):
         assert math.sqrt(factor) * span / noise.scale <= 0.7 * (1 + 1e-12)
 
 
+@pytest.mark.parametrize("asked", ["rounded", "discrete"])
+def test_a_column_states_the_family_and_the_variance_of_its_noise_in_its_own_unit(make_plan, asked):
+    columns = [{**column, "noise": asked} if column["kind"] == "integer" else column for column in MIXED]
+    plan = make_plan(form="table", budget={"mu": 0.3}, columns_as=columns)
+    for column in TableMechanism.design(plan, 100).columns:
+        noise = column.cell_noise
+        assert noise.family == ("discrete-gaussian" if column.noise == "discrete" else "rounded-gaussian")
+        assert noise.variance == pytest.approx(lattice_noise(noise.family, noise.scale).variance * noise.step**2)
+        assert noise.step.is_integer() or column.kind == "continuous"
+        assert 2 * column.half_width / (noise.scale * noise.step) <= 0.3  # one cell alone
+
+
 def test_clipped_rows_cost_at_most_mu_and_need_less_noise(make_plan):
     boxed = TableMechanism.design(make_plan(form="table"), 100).columns[0].cell_noise
     clipped = TableMechanism.design(make_plan(form="table", clip_radius=0.9), 100).columns[0].cell_noise
     steps = round(4.0 / clipped.step)
     assert 2 * 0.9 * steps / clipped.scale <= hg.GaussianDP.from_budget(1.0, 1e-6).mu * (1 + 1e-12)
     assert clipped.variance < boxed.variance * (0.9**2 / 3) * 1.01
+
+
+@pytest.mark.parametrize("names", ["a", "ab", "abc"])
+def test_rows_of_a_clipped_table_are_shrunk_into_the_ball_before_they_meet_noise(make_plan, names):
+    """The corner of the box, sqrt(p) long, is released as a point of the ball, in its old direction."""
+    p = len(names)
+    radius = 0.6 * math.sqrt(p)
+    plan = make_plan(form="table", clip_radius=radius, columns=tuple(names), budget={"mu": 20.0})
+    mechanism = TableMechanism.design(plan, 4000)
+    corner = np.ones((4000, p))
+    released = np.column_stack(mechanism.release([4 * column for column in corner.T], corner, SecretBits())) / 4
+    error = math.sqrt(mechanism.columns[0].cell_noise.variance / 4000) / 4
+    assert released.mean(axis=0) == pytest.approx(np.full(p, 0.6), abs=6 * error + 0.01)
+    inside = np.full((4000, p), 0.3)
+    released = np.column_stack(mechanism.release([4 * column for column in inside.T], inside, SecretBits())) / 4
+    assert released.mean(axis=0) == pytest.approx(np.full(p, 0.3), abs=6 * error + 0.01)
 
 
 def test_released_cells_are_unbiased_with_the_stated_variance(make_plan, tmp_path):
@@ -81,6 +110,33 @@ def test_integer_columns_stay_integers_and_missing_cells_become_the_middle(make_
     assert pa.types.is_int64(released.type)
     means = released.to_numpy().reshape(3, 3000).mean(axis=1)
     assert means == pytest.approx([10, 5, 20], abs=0.1)
+
+
+@pytest.mark.parametrize("lower", [-30, 1000])
+def test_integers_keep_their_place_on_a_lattice_that_does_not_start_at_zero(make_plan, lower):
+    column = {"name": "k", "kind": "integer", "lower": lower, "upper": lower + 9}
+    plan = make_plan(form="table", protects="entry", budget={"mu": 20.0}, columns_as=[column])
+    mechanism = TableMechanism.design(plan, 9000)
+    raw = np.repeat([lower - 5.0, lower + 4.0, lower + 99.0, math.nan], 3000)
+    (released,) = mechanism.release([raw], np.zeros((12_000, 1)), SecretBits())
+    means = released.reshape(4, 3000).mean(axis=1) - lower
+    assert released.dtype == np.int64
+    assert means == pytest.approx([0, 4, 9, 4], abs=0.1)
+
+
+@pytest.mark.parametrize("clip_radius", [None, 1.2])
+def test_without_noise_every_cell_is_its_nearest_lattice_point(make_plan, monkeypatch, clip_radius):
+    """Nearest, not below: a release has no drift."""
+    monkeypatch.setattr("hazeglass.publisher.table.draw", lambda law, size, bits: np.zeros(size, np.int64))
+    extra = {} if clip_radius is None else {"clip_radius": clip_radius}
+    plan = make_plan(form="table", columns_as=MIXED, budget={"mu": 0.3}, **extra)
+    mechanism, rng = TableMechanism.design(plan, 100), np.random.default_rng(8)
+    unit_box = rng.uniform(-0.5, 0.5, (100, 4))
+    raw = [column.centre + column.half_width * unit_box[:, k] for k, column in enumerate(mechanism.columns)]
+    for column, exact, released in zip(mechanism.columns, raw, mechanism.release(raw, unit_box, None), strict=True):
+        step = column.cell_noise.step
+        assert np.abs(released - exact).max() <= step * (0.5 + 1e-9)
+        assert np.abs(np.mean(released - exact)) < 0.2 * step
 
 
 def test_a_transform_is_applied_after_clamping(make_plan, tmp_path):

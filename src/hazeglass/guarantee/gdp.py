@@ -127,8 +127,6 @@ def _increasing_root(function, start: float) -> float:  # type: ignore[no-untype
         low /= 2
         if low < 1e-300:
             raise InputError("the budget is so tight that no positive mu meets it; raise epsilon or delta.")
-    if low == high:
-        return low
     return float(brentq(function, low, high, xtol=1e-300, rtol=4 * np.finfo(float).eps, maxiter=1000))
 
 

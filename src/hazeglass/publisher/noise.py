@@ -151,8 +151,6 @@ def _draw_by_staircase(stairs: _Staircase, out: Integers, bits: BitSource) -> No
                 if value is not None:
                     out[done] = value
                     done += 1
-            elif used == 0:
-                break
     words[:] = 0  # the noise could be computed from them
 
 

@@ -1,0 +1,198 @@
+"""A release that is too large, too odd or incomplete is refused before anything of it is used."""
+
+import json
+import math
+import os
+import zipfile
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hazeglass as hg
+from hazeglass.bundle import archive, integrity, reader
+from hazeglass.bundle.document import parse_manifest
+from hazeglass.bundle.writer import BundleWriter, new_folder, sha256_of
+from hazeglass.errors import BundleError, OutputError
+
+
+@pytest.fixture
+def release(make_plan, table, tmp_path):
+    return hg.publish(table, make_plan(form="table"), tmp_path / "release")
+
+
+def resealed(folder, change=lambda document: None, files=None):
+    """Change release.json, list the files that are there, and compute every hash anew, as a forger would."""
+    document = json.loads((folder / "release.json").read_text())
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*.parquet")) if files is None else files
+    document["files"] = [
+        {"path": name, "sha256": sha256_of(folder / name), "bytes": (folder / name).stat().st_size} for name in names
+    ]
+    change(document)
+    (folder / "SHA256SUMS").unlink()
+    writer = BundleWriter(folder)
+    writer.json("release.json", document)
+    writer.checksums()
+    return folder
+
+
+def refused(folder, message):
+    with pytest.raises(BundleError, match=message):
+        hg.load(folder)
+
+
+def test_a_resealed_release_is_still_one(release):
+    assert hg.load(resealed(release.path)).table().equals(release.table())
+
+
+# ---- sizes
+
+
+def test_too_many_files_are_refused(release, monkeypatch):
+    monkeypatch.setattr(integrity, "MOST_FILES", 5)
+    assert hg.load(release.path).n == 600
+    monkeypatch.setattr(integrity, "MOST_FILES", 4)
+    refused(release.path, "SHA256SUMS lists 5")
+
+
+def test_a_folder_with_too_many_entries_is_refused(release, monkeypatch):
+    monkeypatch.setattr(integrity, "MOST_FILES", 5)
+    for k in range(10):
+        (release.path / f"empty-{k}").mkdir()
+    refused(release.path, "this folder holds more")
+
+
+def test_documents_that_are_too_large_are_not_read(release, monkeypatch):
+    size = (release.path / "release.json").stat().st_size
+    monkeypatch.setattr(reader, "LARGEST_JSON", size)
+    assert hg.load(release.path).n == 600
+    monkeypatch.setattr(reader, "LARGEST_JSON", size - 1)
+    refused(release.path, "release.json is larger than")
+    monkeypatch.setattr(integrity, "LARGEST_JSON", 10)
+    refused(release.path, "SHA256SUMS is too large")
+
+
+def test_a_document_that_is_too_large_is_not_parsed(monkeypatch):
+    monkeypatch.setattr("hazeglass.bundle.document.LARGEST_JSON", 10)
+    with pytest.raises(BundleError, match="larger than"):
+        parse_manifest(b" " * 11)
+
+
+def test_an_archive_with_too_many_entries_is_refused_and_folders_in_it_are_no_files(release, tmp_path, monkeypatch):
+    packed = tmp_path / "release.zip"
+    with zipfile.ZipFile(packed, "w") as out:
+        out.mkdir("release")
+        for path in sorted(release.path.rglob("*")):
+            out.write(path, f"release/{path.relative_to(release.path).as_posix()}")
+    assert hg.load(packed).table().equals(release.table())
+    monkeypatch.setattr(archive, "MOST_FILES", 3)
+    refused(packed, "this archive holds more")
+
+
+def test_something_that_is_no_file_is_refused(release):
+    os.mkfifo(release.path / "pipe")
+    refused(release.path, "neither a file nor a folder")
+
+
+# ---- parts
+
+
+def write_part(release, name, table):
+    (release.path / "data").mkdir(exist_ok=True)
+    pq.write_table(table, release.path / name)
+
+
+def test_parts_of_different_types_are_no_table(release):
+    rows = release.table()
+    write_part(release, "data/part-00000.parquet", rows.slice(0, 300))
+    other = rows.slice(300).set_column(0, "a", pa.array(range(300), pa.int64()))
+    write_part(release, "data/part-00001.parquet", other)
+    forged = hg.load(resealed(release.path))
+    with pytest.raises(BundleError, match="do not have the same columns"):
+        forged.table()
+
+
+def test_a_column_of_text_is_refused(release):
+    rows = release.table()
+    write_part(release, "data/part-00000.parquet", rows.set_column(0, "a", pa.array(["1"] * 600)))
+    refused(resealed(release.path), "column 'a' does not hold numbers")
+
+
+def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypatch):
+    monkeypatch.setattr("hazeglass.bundle.parts._FREE_CELLS", 0)
+    zeros = pa.table({name: pa.repeat(pa.scalar(0.0), 1_000_000) for name in "abc"})
+    write_part(release, "data/part-00000.parquet", zeros)
+    refused(resealed(release.path, lambda d: d.update(n=1_000_000)), "no noisy data fits that")
+
+
+def test_parts_the_form_does_not_know_are_refused(release):
+    write_part(release, "extra.parquet", release.table())
+    refused(resealed(release.path), "holds no other parts than data/")
+
+
+def test_a_table_without_parts_is_refused(release):
+    (release.path / "data" / "part-00000.parquet").unlink()
+    (release.path / "data").rmdir()
+    refused(resealed(release.path), "must hold data/, and this one does not")
+
+
+def test_a_part_damaged_in_the_middle_is_refused_while_it_is_read(release):
+    path = release.path / "data" / "part-00000.parquet"
+    raw = bytearray(path.read_bytes())
+    raw[4:600] = b"\xff" * 596
+    path.write_bytes(raw)
+    forged = hg.load(resealed(release.path))
+    with pytest.raises(BundleError, match="not a readable Parquet file"):
+        forged.table()
+    with pytest.raises(BundleError, match="not a readable Parquet file"):
+        list(forged.blocks(forged.parts[0]))
+
+
+def test_a_part_that_vanished_is_named(release):
+    assert release.part_rows(release.parts[0]) == 600
+    (release.path / release.parts[0]).unlink()
+    with pytest.raises(BundleError, match="is gone since"):
+        release.table()
+
+
+# ---- claims
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda d: d["files"][0].update(sha256="0" * 64), "disagree about data/part-00000"),
+        (lambda d: d.update(n=1), "at least 2 rows|minimum"),
+        (
+            lambda d: d["columns"][0].update(transform="log", lower=1e299, upper=math.nextafter(1e299, math.inf)),
+            "leave no usable range",
+        ),
+    ],
+)
+def test_a_claim_that_cannot_be_is_refused(release, change, message):
+    refused(resealed(release.path, change), message)
+
+
+def test_rows_may_be_rescaled_only_where_whole_rows_are_protected(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(protects="entry"), tmp_path / "entries")
+    forge = resealed(release.path, lambda d: d["stages"][0].update(centre=[0.1, 0.0, 0.0]))
+    refused(forge, "rescales rows in a unit that does not allow it")
+
+
+# ---- writing
+
+
+def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    def full(**options):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("tempfile.mkdtemp", full)
+    with pytest.raises(OutputError, match=r"cannot write beside .*No space left"), new_folder(tmp_path / "out"):
+        pass
+
+
+def test_a_part_that_changed_on_its_way_is_not_adopted(tmp_path):
+    (tmp_path / "part").write_bytes(b"noise")
+    with pytest.raises(OutputError, match="not what its writer wrote"):
+        BundleWriter(tmp_path).adopt(tmp_path / "part", "data/part", "0" * 64)
+    assert (tmp_path / "part").exists()

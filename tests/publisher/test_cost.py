@@ -1,0 +1,107 @@
+"""What a release states and charges is at least what was drawn for it, draw by draw."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import hazeglass as hg
+from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.publisher import moments, noise, publish, radius, table
+from hazeglass.publisher.ledger_file import Ledger
+
+FORMS = {
+    "table": {"form": "table"},
+    "clipped table": {"form": "table", "clip_radius": 1.0},
+    "moments": {},
+    "curved": {"dependence": "curved"},
+    "private radius": {"clip_radius": "private"},
+    "entries": {"protects": "entry"},
+    "synthetic": {"form": "synthetic"},
+}
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """Every (noise, size) that is drawn from here on."""
+    record = []
+
+    def recording(law, size, bits):
+        record.append((law, size))
+        return noise.draw(law, size, bits)
+
+    for module in (moments, radius, table):
+        monkeypatch.setattr(module, "draw", recording)
+    return record
+
+
+@given(st.floats(1e-3, 2.0**40))
+def test_scales_are_rounded_up_even_where_a_float_was_rounded_down(scale):
+    assert moments._whole(scale) > Fraction(scale)
+    assert moments._whole(scale) <= scale * (1 + 1e-14) + 1
+    assert moments._whole(scale).is_integer()
+    rounded = Fraction(table._rounded_up(scale))
+    assert rounded > Fraction(scale)
+    assert rounded <= scale * (1 + 1e-14) + 2**-20
+    assert (rounded * 2**20).denominator == 1
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_the_stated_slack_is_that_of_every_draw_and_the_charge_is_no_less(make_plan, table, tmp_path, drawn, name):
+    plan = make_plan(**FORMS[name])
+    book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=10.0, unit=plan.unit)
+    release = hg.publish(table, plan, tmp_path / "r", engine="serial", ledger=book.path)
+    total = sum(size * noise.total_variation(law) for law, size in drawn)
+    assert release.manifest.delta_slack == pytest.approx((1 + math.exp(plan.epsilon)) * total, rel=1e-12, abs=0)
+    (entry,) = book.history()
+    draws = sum(size for _, size in drawn)
+    assert draws <= entry.charge.total_variation * 2**100 <= draws + radius.SEARCH_STEPS
+    assert entry.charge.total_variation >= total
+    assert (entry.charge.mu, entry.charge.label) == (plan.guarantee.mu, "Test")
+
+
+@pytest.mark.parametrize("name", ["moments", "curved", "private radius", "entries"])
+def test_moments_are_drawn_with_at_least_the_noise_they_state(make_plan, table, tmp_path, drawn, name):
+    plan = make_plan(**FORMS[name])
+    release = hg.publish(table, plan, tmp_path / "r", engine="serial")
+    search = release.manifest.radius_search
+    if search is not None:
+        (law, size) = drawn.pop(0)
+        assert size == radius.SEARCH_STEPS
+        assert law.scale == search.noise_scale >= math.sqrt(size) / search.mu
+    for stage in release.manifest.stages:
+        p = 3 * (3 if stage.features == "hermite" else 1)
+        off, diagonal, mean = (drawn.pop(0) for _ in range(3))
+        assert (off[1], diagonal[1], mean[1]) == (p * (p - 1) // 2, p, p)
+        for (law, _), needed in (
+            (off, stage.tau * stage.steps**2),
+            (diagonal, math.sqrt(2) * stage.tau * stage.steps**2),
+            (mean, stage.tau * stage.steps / stage.mean_weight),
+        ):
+            assert needed < law.scale <= needed * (1 + 1e-14) + 1
+    assert not drawn
+
+
+@pytest.mark.parametrize("seed", [True, 1.5, "1"])
+def test_a_seed_is_a_whole_number(make_plan, table, tmp_path, seed):
+    with pytest.raises(hg.errors.InputError, match="simulate_seed must be a whole number"):
+        hg.publish(table, make_plan(), tmp_path / "r", simulate_seed=seed)
+    assert not (tmp_path / "r").exists()
+
+
+def test_without_a_seed_bits_are_secret_and_with_one_the_release_says_so(make_plan, table, tmp_path):
+    assert not publish._bits(None).simulation
+    assert publish._bits(0).simulation
+    assert not hg.publish(table, make_plan(), tmp_path / "r").manifest.simulation
+    assert hg.publish(table, make_plan(), tmp_path / "s", simulate_seed=0).manifest.simulation
+
+
+@pytest.mark.parametrize("mu", [0.3, 3.0])
+def test_integers_with_discrete_noise_cost_what_they_may(make_plan, mu):
+    """One column, one entry: the discrete Gaussian's own mu* is at most the promise, and not far below."""
+    column = {"name": "k", "kind": "integer", "lower": 0, "upper": 7, "noise": "discrete"}
+    plan = make_plan(form="table", protects="entry", budget={"mu": mu}, columns_as=[column])
+    cell = table.TableMechanism.design(plan, 10).columns[0].cell_noise
+    assert mu * 0.999 <= lattice_noise(cell.family, cell.scale).mu(7) <= mu

@@ -1,0 +1,64 @@
+"""A rehearsal refuses what a publication would, and does nothing else."""
+
+import pyarrow as pa
+import pytest
+
+from hazeglass.errors import BudgetExceededError, DataError, OutputError
+from hazeglass.publisher import moments, table
+from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.rehearse import rehearse
+
+
+@pytest.fixture(autouse=True)
+def no_draws(monkeypatch):
+    def refuse(*_):
+        raise AssertionError("a rehearsal must not draw")
+
+    for module in (moments, table):
+        monkeypatch.setattr(module, "draw", refuse)
+
+
+@pytest.fixture
+def rows():
+    return pa.table({name: [1.0, 2.0, 3.0] for name in "abc"})
+
+
+@pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
+def test_nothing_is_drawn_charged_or_written(make_plan, rows, tmp_path, form):
+    book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=1.0)
+    plan, progress = make_plan(form=form), []
+    seen = rehearse(rows, plan, tmp_path / "r", ledger=book.path, engine="serial", progress=progress.append)
+    assert (seen.plan, seen.rows, seen.mu_left) == (plan, 3, 1.0)
+    assert progress == [3]
+    assert book.history() == []
+    assert [path.name for path in tmp_path.iterdir()] == ["l.ledger"]
+
+
+def test_a_plan_may_be_a_path_and_a_ledger_is_no_must(rows, plan_text, tmp_path):
+    (tmp_path / "plan.toml").write_text(plan_text)
+    seen = rehearse(rows, tmp_path / "plan.toml", tmp_path / "r", engine="serial")
+    assert seen.plan.names == ("a", "b", "c")
+    assert seen.mu_left is None
+
+
+def test_what_does_not_fit_the_budget_is_refused(make_plan, rows, tmp_path):
+    book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=0.1)
+    with pytest.raises(BudgetExceededError):
+        rehearse(rows, make_plan(), tmp_path / "r", ledger=book.path, engine="serial")
+
+
+def test_a_place_that_is_taken_is_refused(make_plan, rows, tmp_path):
+    with pytest.raises(OutputError, match="already exists"):
+        rehearse(rows, make_plan(), tmp_path, engine="serial")
+
+
+def test_a_budget_too_small_for_the_sums_is_refused(make_plan, rows, tmp_path):
+    with pytest.raises(DataError, match="do not fit"):
+        rehearse(rows, make_plan(budget={"mu": 1e-18}), tmp_path / "r", engine="serial")
+
+
+@pytest.mark.parametrize("form", ["table", "moments"])
+def test_a_column_without_values_is_found_by_reading_to_the_end(make_plan, rows, tmp_path, form):
+    empty = rows.set_column(2, "c", pa.array([None] * 3, pa.float64()))
+    with pytest.raises(DataError, match="'c' holds no value"):
+        rehearse(empty, make_plan(form=form), tmp_path / "r", engine="serial")
