@@ -18,6 +18,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 demo: $(STAMP)  ## the whole journey, from made-up rows to a report (writes demo-out/)
+	@rm -rf demo-out
 	@$(BIN)/hazeglass demo --out demo-out
 
 lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
