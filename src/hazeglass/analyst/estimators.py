@@ -116,7 +116,7 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
 
 
 class CorrectedGraphicalLassoCV(CorrectedGraphicalLasso):
-    """The same with the penalty chosen from the rows.
+    """The same with the penalty chosen from the rows; what is not named here is as in `CorrectedGraphicalLasso`.
 
     Parameters
     ----------
@@ -126,8 +126,6 @@ class CorrectedGraphicalLassoCV(CorrectedGraphicalLasso):
         Number of folds for 'cv' and 'mse'.
     n_jobs : int, optional
         Threads.
-
-    The other parameters are those of :class:`CorrectedGraphicalLasso`.
     """
 
     def __init__(
