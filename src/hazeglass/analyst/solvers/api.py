@@ -86,7 +86,7 @@ def graphical_lasso(
     penalize_diagonal : bool
         Whether the diagonal pays as well (it must where a corrected variance may be negative).
     solver : {"auto", "cd", "newton", "admm"}
-        "auto" tries them in this order until one proves its answer. Whichever it is, independent groups of columns
+        "auto" tries them, cd first, until one proves its answer. Whichever it is, independent groups of columns
         are solved one by one, and groups of one or two columns in closed form.
     tol : float
         Stop when duality gap / p <= tol.
