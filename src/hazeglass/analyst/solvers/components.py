@@ -7,7 +7,6 @@ itself (Witten, Friedman and Simon 2011; Mazumder and Hastie 2012). docs/maths/s
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +16,7 @@ from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.objective import Certificate
 from hazeglass.analyst.penalty import Penalty
 from hazeglass.analyst.solvers.attempt import Attempt, Start
+from hazeglass.analyst.threads import in_threads
 
 SMALL, BATCH = 32, 64  # components up to SMALL columns are solved together, BATCH columns at a time: fewer calls
 DOMINANT = 0.7  # one component with this share of the columns: splitting would cost more copying than it saves
@@ -57,8 +57,8 @@ def solve_blocks(
     """Solve each block and put the pieces together; blocks of one or two columns are done all at once."""
     if len(blocks) == 1:
         return solve(S, penalty, start)
-    large = _batch([rows for rows in blocks if rows.size > 2])
-    T, W = np.zeros(S.shape), np.zeros(S.shape)
+    large = sorted(_batch([rows for rows in blocks if rows.size > 2]), key=len, reverse=True)  # threads end together
+    T, W = np.zeros((2, *S.shape))  # together: large enough to come as fresh pages, which threads then clear
 
     def one(rows: NDArray[np.intp]) -> Named:
         part = None if start is None else start.part(rows)
@@ -68,11 +68,7 @@ def solve_blocks(
             T[_place(rows)], W[_place(rows)] = found.precision, found.covariance
         return answer
 
-    if n_threads > 1 and len(large) > 1:
-        with ThreadPoolExecutor(n_threads) as pool:
-            answers = list(pool.map(one, large))
-    else:
-        answers = [one(rows) for rows in large]
+    answers = in_threads(one, large, n_threads)
     pairs = np.array([rows for rows in blocks if rows.size == 2], dtype=np.intp).reshape(-1, 2)
     return _assemble(S, penalty, T, W, answers, pairs)
 

@@ -8,16 +8,16 @@ Components are screened exactly at each penalty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.penalty import make_penalty
 from hazeglass.analyst.solvers.api import Solution, check_settings, solve_checked
 from hazeglass.analyst.solvers.attempt import Start
+from hazeglass.analyst.threads import in_threads
 from hazeglass.analyst.validation import as_covariance, check_diagonal
 from hazeglass.errors import SolverInputError
 
@@ -102,11 +102,7 @@ def graphical_lasso_path(
     problem = _Problem(S, weights, penalize_diagonal, solver, tol, max_iter, names)
     order = np.argsort(-grid, kind="stable")
     chains = [order] if max_density is not None else [order[k::n_threads] for k in range(max(n_threads, 1))]
-    if len(chains) == 1:
-        parts = [_follow(problem, grid, chains[0], max_density)]
-    else:
-        with ThreadPoolExecutor(len(chains)) as pool:
-            parts = list(pool.map(lambda chain: _follow(problem, grid, chain, None), chains))
+    parts = in_threads(lambda chain: _follow(problem, grid, chain, max_density), chains, len(chains))
     solved = {place: answer for part in parts for place, answer in part.items()}
     return [solved[place] for place in sorted(solved)]
 
@@ -114,7 +110,7 @@ def graphical_lasso_path(
 def _follow(
     problem: _Problem,
     grid: FloatArray,
-    chain: np.ndarray[tuple[int, ...], np.dtype[np.intp]],
+    chain: NDArray[np.intp],
     max_density: float | None,
 ) -> dict[int, Solution]:
     """Solve the penalties of one chain from large to small."""

@@ -2,35 +2,34 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from hazeglass.analyst.solvers.compiled import inlined, kernel
 
-TILE = 96
+CHUNK = 64  # entries looked at together: where none is an edge, which is soon known, none is looked at by itself
 
 
 @kernel
-def inspect(S, part, parts, buffer):  # type: ignore[no-untyped-def]
-    """(sum of 0 * S, sum of |S - S'|): the first is not 0 when an entry is NaN or infinite, the second when asymmetric.
+def inspect(bits, key, part, parts, miss):  # type: ignore[no-untyped-def]
+    """Add to miss, which is 0 in the end where the matrix behind these bits is symmetric, and return its largest entry.
 
-    Tile by tile, each transposed into a buffer first, so that reads stay in cache and sums use the vector units.
-    Of several parts, each takes every so many-th row of tiles.
+    miss = (B - B') key in whole numbers modulo 2^64, of rows part, part + parts, ...: no rounding, one pass, and no
+    walk down the columns. The entry comes as bits without their sign, shifted by one.
     """
-    p = S.shape[0]
-    tile = buffer.shape[0]
-    poison = gap = 0.0
-    for i0 in range(part * tile, p, parts * tile):
-        rows = tile if i0 + tile <= p else p - i0
-        for j0 in range(0, i0 + 1, tile):
-            cols = tile if j0 + tile <= p else p - j0
-            for j in range(cols):
-                source = S[j0 + j]
-                for i in range(rows):
-                    buffer[i, j] = source[i0 + i]
-            for i in range(rows):
-                ours, theirs = S[i0 + i], buffer[i]
-                for j in range(cols):
-                    gap += abs(ours[j0 + j] - theirs[j])
-                    poison += ours[j0 + j] * 0.0
-    return poison, gap
+    p = bits.shape[0]
+    one = np.uint64(1)
+    largest = np.uint64(0)
+    for i in range(part, p, parts):
+        row = bits[i]
+        own = key[i]
+        total = np.uint64(0)
+        for j in range(p):
+            total += row[j] * key[j]
+            miss[j] -= own * row[j]
+            size = row[j] << one
+            largest = size if size > largest else largest
+        miss[i] += total
+    return largest
 
 
 @inlined
@@ -54,20 +53,23 @@ def component_labels(S, lam, parent, label):  # type: ignore[no-untyped-def]
     for i in range(1, p):
         s = S[i]
         paid = lam[i] if full else lam[0]
-        edges = 0
-        for j in range(i):
-            edges += abs(s[j]) > paid[j]
-        if edges == 0:
-            continue
         root = find_root(parent, i)
-        for j in range(i):
-            if abs(s[j]) > paid[j]:
-                other = find_root(parent, j)
-                if other < root:
-                    parent[root] = other
-                    root = other
-                else:
-                    parent[other] = root
+        for first in range(0, i, CHUNK):
+            last = first + CHUNK if first + CHUNK < i else i
+            here, limit = s[first:last], paid[first:last]
+            edges = 0
+            for j in range(here.shape[0]):
+                edges += abs(here[j]) > limit[j]
+            if edges == 0:
+                continue
+            for j in range(here.shape[0]):
+                if abs(here[j]) > limit[j]:
+                    other = find_root(parent, first + j)
+                    if other < root:
+                        parent[root] = other
+                        root = other
+                    else:
+                        parent[other] = root
     count = 0
     for i in range(p):
         root = find_root(parent, i)
