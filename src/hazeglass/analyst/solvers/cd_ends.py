@@ -5,8 +5,6 @@ Letters as in cd_kernel. Importing this file imports numba: do it where a solver
 
 from __future__ import annotations
 
-import numpy as np
-
 from hazeglass.analyst.solvers.compiled import kernel
 
 
@@ -79,47 +77,33 @@ def fill_lists(T, index, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def symmetrise(index, value, count, schur, start, column, entry, scratch):  # type: ignore[no-untyped-def]
-    """The precision as compressed rows: T_jj = 1/schur_j, T_ij the mean of what columns i and j say.
+def write_precision(index, value, count, schur, S, lam, diagonal, W, sd, T):  # type: ignore[no-untyped-def]
+    """Write the precision into T, which is 0; returns (slackness, tr(S T) + penalty(T), stationarity) beside W.
 
-    Fills start, column and entry, the diagonal first in each row; returns how many entries there are.
+    T_jj = 1 / schur_j, and T_ij is the mean of what columns i and j say: each adds its half in both places.
     """
-    p = count.shape[0]
-    where, fill, room = scratch[0], scratch[1], scratch[2]
+    p = S.shape[0]
+    full = lam.shape[0] > 1
     for j in range(p):
-        where[j] = -1
-        fill[j] = 1 + count[j]
-    # row lengths if every listed entry also created its mirror; the slack is squeezed out below
-    for j in range(p):
+        T[j, j] = 1.0 / schur[j]
         for a in range(count[j]):
-            fill[index[j, a]] += 1
-    room[0] = 0
-    for j in range(p):
-        room[j + 1] = room[j] + fill[j]
-        fill[j] = room[j] + 1
-        column[room[j]] = j
-        entry[room[j]] = 1.0 / schur[j]
-    for j in range(p):
-        for a in range(count[j]):
-            i = np.int64(index[j, a])
+            i = index[j, a]
             half = -0.5 * value[j, a] / schur[j]
-            column[fill[j]] = i
-            entry[fill[j]] = half
-            column[fill[i]] = j
-            entry[fill[i]] = half
-            fill[j] += 1
-            fill[i] += 1
-    put = 0
+            T[j, i] += half
+            T[i, j] += half
+    slack = linear = worst = 0.0
     for j in range(p):
-        start[j] = put
-        for a in range(room[j], room[j + 1]):
-            i = column[a]
-            if where[i] >= start[j]:
-                entry[where[i]] += entry[a]
-            else:
-                where[i] = put
-                column[put] = i
-                entry[put] = entry[a]
-                put += 1
-    start[p] = put
-    return put
+        s, w, t = S[j], W[j], T[j]
+        paid = lam[j] if full else lam[0]
+        pays = s[j] + diagonal[j]
+        linear += pays * t[j]
+        slack += (pays - w[j]) * t[j]
+        for a in range(count[j]):
+            i = index[j, a]
+            both = -value[j, a] / schur[j]
+            pull = s[i] + (paid[i] if t[i] > 0.0 else -paid[i])
+            linear += pull * both
+            slack += (pull - w[i]) * both
+            off = abs(pull - w[i]) / (sd[i] * sd[j])
+            worst = off if off > worst else worst
+    return slack, linear, worst

@@ -157,7 +157,9 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
     w, spare = long[0], long[1]
     beta, step, pull, paid, inverse = G[cap], G[cap + 1], G[cap + 2], G[cap + 3], G[cap + 4]
     done = first
-    for j in range(first, p):
+    status = DONE
+    j = first
+    while j < p:
         if j - done == BLOCK:
             mirror_rows(W, done, j)
             done = j
@@ -167,16 +169,17 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
         for a in range(k):
             A[a] = index[j, a]
             beta[a] = value[j, a]
+            step[a] = beta[a]
         for i in range(p):
             w[i] = 0.0
-        add_fresh_rows(W, A, beta, k, w, done, j, spare)
-        for round in range(rounds):
+        round = 0
+        while True:
+            add_fresh_rows(W, A, step, k, w, done, j, spare)
+            if round == rounds:
+                break
             known = k
             k = add_violators(s, w, lam_j, j, sd, A, beta, k, inner_tol, spare)
-            if k < 0:
-                mirror_rows(W, done, j)
-                return GROW, j
-            if k == known and round > 0:
+            if k < 0 or (k == known and round > 0):
                 break
             gather(W, A, k, G, done, j)
             for a in range(k):
@@ -188,7 +191,10 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
             descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
             for a in range(k):
                 step[a] = beta[a] - step[a]
-            add_fresh_rows(W, A, step, k, w, done, j, spare)
+            round += 1
+        if k < 0:
+            status = GROW
+            break
         kept = 0
         explained = 0.0
         for a in range(k):
@@ -200,7 +206,9 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
         count[j] = kept
         schur[j] = W[j, j] - explained
         if not schur[j] > 0.0:
-            return BROKEN, j
+            status = BROKEN
+            break
         write_row(W, s, lam_j, w, j, done)
-    mirror_rows(W, done, p)
-    return DONE, p
+        j += 1
+    mirror_rows(W, done, j)
+    return status, j

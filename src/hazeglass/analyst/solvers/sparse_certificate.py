@@ -16,31 +16,6 @@ from hazeglass.analyst.solvers.compiled import kernel
 
 
 @kernel
-def slackness(start, column, entry, S, lam, diagonal, W, sd):  # type: ignore[no-untyped-def]
-    """(first bracket, tr(S T) + penalty(T), stationarity) in one walk over the non-zeros of T."""
-    p = S.shape[0]
-    full = lam.shape[0] > 1
-    slack = linear = worst = 0.0
-    for i in range(p):
-        paid = lam[i] if full else lam[0]
-        for a in range(start[i], start[i + 1]):
-            j = column[a]
-            t = entry[a]
-            if i == j:
-                pays = S[i, i] + diagonal[i]
-                linear += pays * t
-                slack += (pays - W[i, i]) * t
-                continue
-            sign = 1.0 if t > 0 else -1.0
-            pull = S[i, j] + sign * paid[j]
-            linear += pull * t
-            slack += (pull - W[i, j]) * t
-            off = abs(pull - W[i, j]) / (sd[i] * sd[j])
-            worst = off if off > worst else worst
-    return slack, linear, worst
-
-
-@kernel
 def inverse_miss(start, column, entry, W, sd, row):  # type: ignore[no-untyped-def]
     """Squared Frobenius norm of D (T W - I) D^-1; row is scratch."""
     p = W.shape[0]
@@ -57,11 +32,3 @@ def inverse_miss(start, column, entry, W, sd, row):  # type: ignore[no-untyped-d
             here += scaled * scaled
         total += here * sd[i] * sd[i]
     return total
-
-
-@kernel
-def scatter(start, column, entry, T):  # type: ignore[no-untyped-def]
-    """Write the compressed rows into the zero matrix T."""
-    for i in range(T.shape[0]):
-        for a in range(start[i], start[i + 1]):
-            T[i, column[a]] = entry[a]
