@@ -9,7 +9,7 @@ and ends at the first Schur complement that is not positive; nothing is believed
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,9 +29,6 @@ SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unles
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
-
-
-Rows: TypeAlias = tuple[NDArray[np.int64], NDArray[np.int64], FloatArray]  # where each begins, columns, entries
 
 
 class Effort(NamedTuple):
@@ -55,7 +52,6 @@ class _Lists:
     count: NDArray[np.int64]
     schur: FloatArray
     scratch: tuple[NDArray[np.uint64], FloatArray, FloatArray]  # what a sweep works in: A, G and long
-    spare: FloatArray | None = None  # the last matrix that no certificate took
 
     @classmethod
     def empty(cls, p: int, capacity: int) -> _Lists:
@@ -73,15 +69,6 @@ class _Lists:
         lists.count[:] = count
         fill_lists(T, lists.index, lists.value)
         return lists
-
-    def blank(self) -> FloatArray:
-        """A matrix of zeros to write the precision into."""
-        p = self.count.size
-        if self.spare is None:
-            self.spare = np.zeros((p, p))
-        else:
-            self.spare.fill(0.0)
-        return self.spare
 
     def grow(self) -> None:
         p, capacity = self.index.shape
@@ -174,23 +161,27 @@ def _check(
     S: FloatArray, penalty: Penalty, W: FloatArray, sd: FloatArray, lists: _Lists, tol: float
 ) -> tuple[float, Certificate | None]:
     """The slackness of the current pair, and its certificate where that leaves room for one."""
-    from hazeglass.analyst.solvers.cd_ends import write_precision
+    from hazeglass.analyst.solvers.cd_ends import symmetrise
+    from hazeglass.analyst.solvers.sparse_certificate import inverse_miss
 
     p = penalty.size
-    T = lists.blank()
+    most = p + 2 * int(np.sum(lists.count))
+    start, column, entry = np.empty(p + 1, np.int64), np.empty(most, np.int64), np.empty(most)
     beta = lists.index, lists.value, lists.count, lists.schur
-    slack, linear, kkt = write_precision(*beta, S, penalty.off, penalty.diagonal, W, sd, T)
+    box = S, penalty.off, penalty.diagonal, W, sd
+    size, slack, linear, kkt = symmetrise(*beta, *box, start, column, entry, np.empty((3, p + 1), np.int64))
+    column, entry = column[:size], entry[:size]
     if slack > tol * p:
         return float(slack), None
-    size = p + int(np.sum(lists.count))
-    sparse = size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4
-    rows = _compress(lists, T) if sparse or size * 30 < p * p else None
     miss = np.inf
-    if rows is not None and size * 30 < p * p:  # cheaper than a Cholesky factor of W
-        miss = _miss(rows, W, sd)
-        if miss < 0.25 and slack + miss > 3 * tol * p:
+    if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
+        norm = float(np.sqrt(inverse_miss(start, column.astype(np.uint64), entry, W, sd, np.empty(p))))
+        miss = norm * norm / (2.0 * (1.0 - norm)) if norm < 1 else np.inf
+        if norm < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
-    log_determinant = _logdet(T, rows if sparse else None)
+    T = np.zeros((p, p))
+    _write(T, start, column, entry)
+    log_determinant = _logdet(T, start, column, entry)
     if log_determinant is None:
         return float(slack), None
     objective = linear - log_determinant
@@ -201,37 +192,24 @@ def _check(
             return float(slack), None
         gap = objective - logdet(dual_factor) - p
     dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
-    lists.spare = None
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
 
 
-def _miss(rows: Rows, W: FloatArray, sd: FloatArray) -> float:
-    """A bound on what the gap has beyond its slackness; infinite where W is too far from the inverse of T."""
-    from hazeglass.analyst.solvers.sparse_certificate import inverse_miss
-
-    start, column, entry = rows
-    size = float(np.sqrt(inverse_miss(start, column.astype(np.uint64), entry, W, sd, np.empty_like(sd))))
-    return size * size / (2.0 * (1.0 - size)) if size < 1 else np.inf
+def _write(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> None:
+    """Write compressed rows into the zero matrix T."""
+    p = T.shape[0]
+    T.reshape(-1)[np.repeat(np.arange(0, p * p, p), np.diff(start)) + column] = entry
 
 
-def _compress(lists: _Lists, T: FloatArray) -> Rows:
-    """The precision T as compressed rows; both columns of an edge may list it, or one."""
-    p, capacity = lists.index.shape
-    column = lists.index[np.arange(capacity) < lists.count[:, None]].astype(np.int64)
-    row = np.repeat(np.arange(p), lists.count)
-    places = np.unique(np.concatenate([row * p + column, column * p + row, np.arange(p) * (p + 1)]))
-    return np.searchsorted(places, np.arange(p + 1) * p), places % p, T.reshape(-1)[places]
-
-
-def _logdet(T: FloatArray, rows: Rows | None) -> float | None:
-    """log det of the precision T, also given as compressed rows where it is sparse; None where T is not positive."""
+def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> float | None:
+    """log det of the precision T, also given as compressed rows; None where it is not positive definite."""
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
-    if rows is None:
-        factor = cholesky(T)
-        return None if factor is None else logdet(factor)
-    start, column, entry = rows
-    found = sparse_logdet(T, start, column)
-    T.fill(0.0)  # it worked in place: writing T again is cheaper than a second matrix
-    T[np.repeat(np.arange(start.size - 1), np.diff(start)), column] = entry
-    return found
+    p = T.shape[0]
+    if column.size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4:
+        found = sparse_logdet(T, start, column)
+        T.fill(0.0)  # it worked in place: writing T again is cheaper than a second matrix
+        _write(T, start, column, entry)
+        return found
+    factor = cholesky(T)
+    return None if factor is None else logdet(factor)

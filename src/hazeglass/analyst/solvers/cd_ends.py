@@ -5,6 +5,8 @@ Letters as in cd_kernel. Importing this file imports numba: do it where a solver
 
 from __future__ import annotations
 
+import numpy as np
+
 from hazeglass.analyst.solvers.compiled import kernel
 
 
@@ -77,33 +79,62 @@ def fill_lists(T, index, value):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def write_precision(index, value, count, schur, S, lam, diagonal, W, sd, T):  # type: ignore[no-untyped-def]
-    """Write the precision into T, which is 0; returns (slackness, tr(S T) + penalty(T), stationarity) beside W.
+def symmetrise(index, value, count, schur, S, lam, diagonal, W, sd, start, column, entry, scratch):  # type: ignore[no-untyped-def]
+    """The precision as compressed rows: T_jj = 1/schur_j, T_ij the mean of what columns i and j say.
 
-    T_jj = 1 / schur_j, and T_ij is the mean of what columns i and j say: each adds its half in both places.
+    Fills start, column and entry, the diagonal first in each row; returns how many entries there are, and on the same
+    walk what the certificate needs: slackness beside W, tr(S T) + penalty(T), and stationarity.
     """
-    p = S.shape[0]
+    p = count.shape[0]
     full = lam.shape[0] > 1
+    where, fill, room = scratch[0], scratch[1], scratch[2]
     for j in range(p):
-        T[j, j] = 1.0 / schur[j]
+        where[j] = -1
+        fill[j] = 1 + count[j]
+    # row lengths if every listed entry also created its mirror; the slack is squeezed out below
+    for j in range(p):
         for a in range(count[j]):
-            i = index[j, a]
+            fill[index[j, a]] += 1
+    room[0] = 0
+    for j in range(p):
+        room[j + 1] = room[j] + fill[j]
+        fill[j] = room[j] + 1
+        column[room[j]] = j
+        entry[room[j]] = 1.0 / schur[j]
+    for j in range(p):
+        for a in range(count[j]):
+            i = np.int64(index[j, a])
             half = -0.5 * value[j, a] / schur[j]
-            T[j, i] += half
-            T[i, j] += half
+            column[fill[j]] = i
+            entry[fill[j]] = half
+            column[fill[i]] = j
+            entry[fill[i]] = half
+            fill[j] += 1
+            fill[i] += 1
+    put = 0
     slack = linear = worst = 0.0
     for j in range(p):
-        s, w, t = S[j], W[j], T[j]
+        start[j] = put
+        for a in range(room[j], room[j + 1]):
+            i = column[a]
+            if where[i] >= start[j]:
+                entry[where[i]] += entry[a]
+            else:
+                where[i] = put
+                column[put] = i
+                entry[put] = entry[a]
+                put += 1
+        s, w = S[j], W[j]
         paid = lam[j] if full else lam[0]
-        pays = s[j] + diagonal[j]
-        linear += pays * t[j]
-        slack += (pays - w[j]) * t[j]
-        for a in range(count[j]):
-            i = index[j, a]
-            both = -value[j, a] / schur[j]
-            pull = s[i] + (paid[i] if t[i] > 0.0 else -paid[i])
-            linear += pull * both
-            slack += (pull - w[i]) * both
-            off = abs(pull - w[i]) / (sd[i] * sd[j])
-            worst = off if off > worst else worst
-    return slack, linear, worst
+        for a in range(start[j], put):
+            i = column[a]
+            t = entry[a]
+            pays = diagonal[j] if i == j else (paid[i] if t > 0.0 else -paid[i])
+            off = s[i] + pays - w[i]
+            linear += (s[i] + pays) * t
+            slack += off * t
+            if i != j:
+                off = abs(off) / (sd[i] * sd[j])
+                worst = off if off > worst else worst
+    start[p] = put
+    return put, slack, linear, worst
