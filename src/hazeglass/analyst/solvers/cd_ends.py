@@ -23,7 +23,7 @@ def threshold_into(S, lam, diagonal, rate, W):  # type: ignore[no-untyped-def]
     filled = 0
     for i in range(p):
         s, out = S[i], W[i]
-        paid = lam[i] if full else lam[0]
+        paid = lam[i if full else 0]
         here = 0.0
         for j in range(p):
             high, low = s[j] - paid[j], s[j] + paid[j]
@@ -44,7 +44,7 @@ def clip_into(guess, S, lam, diagonal, W):  # type: ignore[no-untyped-def]
     full = lam.shape[0] > 1
     for i in range(p):
         s, source, out = S[i], guess[i], W[i]
-        paid = lam[i] if full else lam[0]
+        paid = lam[i if full else 0]
         for j in range(p):
             low, high = s[j] - paid[j], s[j] + paid[j]
             raised = source[j] if source[j] > low else low
@@ -125,7 +125,7 @@ def symmetrise(index, value, count, schur, S, lam, diagonal, W, sd, start, colum
                 entry[put] = entry[a]
                 put += 1
         s, w = S[j], W[j]
-        paid = lam[j] if full else lam[0]
+        paid = lam[j if full else 0]
         for a in range(start[j], put):
             i = column[a]
             t = entry[a]

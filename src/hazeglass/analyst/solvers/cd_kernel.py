@@ -51,20 +51,20 @@ def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[
     """Append to A the inactive entries that leave the box by more than slack; returns the new size (or -1: no room)."""
     p = w.shape[0]
     slack *= sd[j]
+    count = 0
     for i in range(p):
         excess[i] = abs(s[i] - w[i]) - lam[i] - slack * sd[i]
+        count += excess[i] > 0.0
+    count -= excess[j] > 0.0
+    if count == 0:
+        return k
     excess[j] = -1.0
     for a in range(k):
         excess[A[a]] = -1.0
-    count = 0
-    for i in range(p):
-        count += excess[i] > 0.0
-    if count == 0:
-        return k
-    if k + count > A.shape[0]:
-        return -1
     for i in range(p):
         if excess[i] > 0.0:
+            if k == A.shape[0]:
+                return -1
             A[k] = np.uint64(i)
             beta[k] = 0.0
             k += 1
@@ -87,8 +87,8 @@ def gather(W, A, k, G, done, j):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-untyped-def]
-    """Coordinate descent on min 1/2 b'Gb - s'b + lam|b|, keeping pull = s - G b.
+def descend(G, k, pull, lam, beta, moved, inverse, tol, max_pass):  # type: ignore[no-untyped-def]
+    """Coordinate descent on min 1/2 b'Gb - s'b + lam|b|, keeping pull = s - G b and adding up how far b moved.
 
     Stops when no step moves the fit by more than tol standard deviations (step^2 G_aa <= tol^2).
     """
@@ -105,11 +105,12 @@ def descend(G, k, pull, lam, beta, inverse, tol, max_pass):  # type: ignore[no-u
             step = new - old
             if step != 0.0:
                 beta[a] = new
+                moved[a] += step
                 row = G[a]
                 for b in range(k):
                     pull[b] -= step * row[b]
-                moved = step * step / scale
-                worst = moved if moved > worst else worst
+                size = step * step / scale
+                worst = size if size > worst else worst
         if worst <= limit:
             return
 
@@ -164,7 +165,7 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
             mirror_rows(W, done, j)
             done = j
         s = S[j]
-        lam_j = lam[j] if full else lam[0]
+        lam_j = lam[j if full else 0]
         k = count[j]
         for a in range(k):
             A[a] = index[j, a]
@@ -187,10 +188,8 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
                 paid[a] = lam_j[i]
                 inverse[a] = 1.0 / G[a, a]
                 pull[a] = s[i] - w[i]
-                step[a] = beta[a]
-            descend(G, k, pull, paid, beta, inverse, inner_tol * sd[j], max_pass)
-            for a in range(k):
-                step[a] = beta[a] - step[a]
+                step[a] = 0.0
+            descend(G, k, pull, paid, beta, step, inverse, inner_tol * sd[j], max_pass)
             round += 1
         if k < 0:
             status = GROW

@@ -33,7 +33,7 @@ def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass, H, 
     p = S.shape[0]
     full = lam.shape[0] > 1
     cap = H.shape[1]
-    goal, before, pull, paid, inverse = H[cap], H[cap + 1], H[cap + 2], H[cap + 3], H[cap + 4]
+    goal, change, pull, paid, inverse = H[cap], H[cap + 1], H[cap + 2], H[cap + 3], H[cap + 4]
     worst = 0.0
     for j in range(p):
         Wj = W[j]
@@ -52,23 +52,22 @@ def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass, H, 
         k = A.shape[0]
         if k == 0:
             continue
-        lam_j = lam[j] if full else lam[0]
+        lam_j = lam[j if full else 0]
         for a in range(k):
             i = A[a]
             Wi = W[i]
             pull[a] = -(S[j, i] - Wj[i] + dot(Wi, u))
             goal[a] = T[j, i] + D[j, i]
-            before[a] = goal[a]
+            change[a] = 0.0
             paid[a] = lam_j[i]
             out = H[a]
             for b in range(k):
                 out[b] = Wi[A[b]] * wjj + Wj[i] * Wj[A[b]]
             inverse[a] = 1.0 / H[a, a]
-        descend(H, k, pull, paid, goal, inverse, tol, max_pass)
+        descend(H, k, pull, paid, goal, change, inverse, tol, max_pass)
         for a in range(k):
             i = A[a]
-            step = goal[a] - before[a]
-            before[a] = step
+            step = change[a]
             if step != 0.0:
                 D[j, i] += step
                 D[i, j] = D[j, i]
@@ -77,5 +76,5 @@ def direction_sweep(S, lam, diagonal, T, W, D, U, start, row, tol, max_pass, H, 
                     Ui[b] += step * Wj[b]
                 moved = abs(step) * np.sqrt(wjj * W[i, i])
                 worst = moved if moved > worst else worst
-        add_rows(W, A, before, k, Uj)
+        add_rows(W, A, change, k, Uj)
     return worst

@@ -52,7 +52,7 @@ def component_labels(S, lam, parent, label):  # type: ignore[no-untyped-def]
         parent[i] = i
     for i in range(1, p):
         s = S[i]
-        paid = lam[i] if full else lam[0]
+        paid = lam[i if full else 0]
         root = find_root(parent, i)
         for first in range(0, i, CHUNK):
             last = first + CHUNK if first + CHUNK < i else i

@@ -18,18 +18,15 @@ def sparse_logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.in
     """log det T, or None where T is not positive definite; T is destroyed. (start, column): its rows, compressed."""
     p = T.shape[0]
     limit = min(16 + p // 60, 64)
-    alive = np.ones(p, np.bool_)
-    total = eliminate(
-        T, start, column, alive, np.empty((p, limit), np.int32), np.empty((2, p), np.int64), np.empty(limit)
+    shape = (p, limit)
+    total, left = eliminate(
+        T, start, column, np.ones(p, np.bool_), np.empty(shape, np.int32), np.empty((2, p), np.int64), np.empty(limit)
     )
     if np.isnan(total):
         return None
-    core = np.flatnonzero(alive)
-    if core.size == 0:
+    if left == 0:
         return float(total)
-    rest = np.empty((core.size, core.size))
-    lower_core(T, core, rest)
-    factor = cholesky(rest, overwrite=True)
+    factor = cholesky(T[:left, :left])
     return None if factor is None else float(total) + logdet(factor)
 
 
@@ -59,9 +56,10 @@ def join(adjacent, degree, a, b, limit):  # type: ignore[no-untyped-def]
 
 @kernel
 def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[no-untyped-def]
-    """Eliminate columns of degree <= limit, lowest first, and mark them in alive; returns the sum of log pivots or NaN.
+    """Eliminate columns of degree <= limit, lowest first, and move the rest into the first rows and columns of T.
 
-    Only entries below the diagonal, T[max, min], are kept up to date. adjacent, long and weight are scratch.
+    Returns the sum of log pivots (NaN: one is not positive) and how many columns are left. Only entries below the
+    diagonal, T[max, min], are kept up to date. alive holds True; adjacent, long and weight are scratch.
     """
     p, limit = adjacent.shape
     degree, work = long[0], long[1]
@@ -87,7 +85,7 @@ def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[
             alive[v] = False
             pivot = T[v, v]
             if not pivot > 0.0:
-                return np.nan
+                return np.nan, 0
             total += np.log(pivot)
             d = degree[v]
             around = adjacent[v]
@@ -113,15 +111,13 @@ def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[
                 if degree[i] <= level and filled < p:
                     work[filled] = i
                     filled += 1
-    return total
-
-
-@kernel
-def lower_core(T, core, rest):  # type: ignore[no-untyped-def]
-    """Fill the lower half of rest with the columns that are left."""
-    m = core.shape[0]
-    for a in range(m):
-        row = T[core[a]]
-        out = rest[a]
-        for b in range(a + 1):
-            out[b] = row[core[b]]
+    left = 0
+    for i in range(p):
+        if alive[i]:
+            row, out = T[i], T[left]
+            for a in range(left):
+                out[a] = row[work[a]]
+            out[left] = row[i]
+            work[left] = i
+            left += 1
+    return total, left
