@@ -206,7 +206,7 @@ def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], 
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
     p = T.shape[0]
-    if column.size < (30 if p >= SPARSE_FROM else 7) * p and p >= SPARSE_FROM / 4:
+    if column.size < (30 if p >= SPARSE_FROM else 11) * p and p >= SPARSE_FROM / 4:
         found = sparse_logdet(T, start, column)
         T.fill(0.0)  # it worked in place: writing T again is cheaper than a second matrix
         _write(T, start, column, entry)

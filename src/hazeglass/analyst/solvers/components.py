@@ -58,7 +58,7 @@ def solve_blocks(
     if len(blocks) == 1:
         return solve(S, penalty, start)
     large = sorted(_batch([rows for rows in blocks if rows.size > 2]), key=len, reverse=True)  # threads end together
-    T, W = np.zeros((2, *S.shape))  # together: large enough to come as fresh pages, which threads then clear
+    T, W = np.zeros(S.shape), np.zeros(S.shape)
 
     def one(rows: NDArray[np.intp]) -> Named:
         part = None if start is None else start.part(rows)

@@ -50,12 +50,15 @@ def component_labels(S, lam, parent, label):  # type: ignore[no-untyped-def]
     full = lam.shape[0] > 1
     for i in range(p):
         parent[i] = i
-    for i in range(1, p):
+    apart = p
+    for i in range(p):
+        if apart == 1:
+            break
         s = S[i]
         paid = lam[i if full else 0]
         root = find_root(parent, i)
-        for first in range(0, i, CHUNK):
-            last = first + CHUNK if first + CHUNK < i else i
+        for first in range(i + 1, p, CHUNK):
+            last = first + CHUNK if first + CHUNK < p else p
             here, limit = s[first:last], paid[first:last]
             edges = 0
             for j in range(here.shape[0]):
@@ -65,6 +68,7 @@ def component_labels(S, lam, parent, label):  # type: ignore[no-untyped-def]
             for j in range(here.shape[0]):
                 if abs(here[j]) > limit[j]:
                     other = find_root(parent, first + j)
+                    apart -= other != root
                     if other < root:
                         parent[root] = other
                         root = other
