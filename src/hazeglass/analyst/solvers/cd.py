@@ -25,7 +25,7 @@ FIRST_CAPACITY = 64
 # solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
 FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
-SPARSE_FROM = 600  # columns from which eliminating low degrees first pays unless T is nearly dense
+SPARSE_FROM = 150  # columns from which eliminating those of low degree first pays where rows have few entries
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
@@ -175,7 +175,8 @@ def _check(
         return float(slack), None
     miss = np.inf
     if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
-        norm = float(np.sqrt(inverse_miss(start, column.astype(np.uint64), entry, W, sd, np.empty(p))))
+        rows = start, column.astype(np.uint64), entry
+        norm = float(np.sqrt(inverse_miss(*rows, W, sd, 6 * tol * p, np.empty(p))))
         miss = norm * norm / (2.0 * (1.0 - norm)) if norm < 1 else np.inf
         if norm < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
@@ -206,7 +207,7 @@ def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], 
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
     p = T.shape[0]
-    if column.size < (30 if p >= SPARSE_FROM else 11) * p and p >= SPARSE_FROM / 4:
+    if p >= SPARSE_FROM and column.size < min(30, p // 20) * p:
         found = sparse_logdet(T, start, column)
         T.fill(0.0)  # it worked in place: writing T again is cheaper than a second matrix
         _write(T, start, column, entry)

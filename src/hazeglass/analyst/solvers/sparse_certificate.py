@@ -16,8 +16,11 @@ from hazeglass.analyst.solvers.compiled import kernel
 
 
 @kernel
-def inverse_miss(start, column, entry, W, sd, row):  # type: ignore[no-untyped-def]
-    """Squared Frobenius norm of D (T W - I) D^-1; row is scratch."""
+def inverse_miss(start, column, entry, W, sd, enough, row):  # type: ignore[no-untyped-def]
+    """Squared Frobenius norm of D (T W - I) D^-1; row is scratch.
+
+    It ends early with a part of the sum where that is more than enough and the whole promises to stay below 0.2.
+    """
     p = W.shape[0]
     total = 0.0
     for i in range(p):
@@ -31,4 +34,6 @@ def inverse_miss(start, column, entry, W, sd, row):  # type: ignore[no-untyped-d
             scaled = row[j] / sd[j]
             here += scaled * scaled
         total += here * sd[i] * sd[i]
+        if total > enough and total * p < 0.2 * (i + 1):
+            break
     return total

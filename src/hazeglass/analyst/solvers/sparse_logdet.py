@@ -31,35 +31,35 @@ def sparse_logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.in
 
 
 @inlined
-def remove(list_, size, v):  # type: ignore[no-untyped-def]
-    """Take v out of a list; the order of the rest does not matter. Returns the new size."""
+def merge(near, size, v, around, d, i):  # type: ignore[no-untyped-def]
+    """Take v out of near, the neighbours of i, and put in those of v (around); returns their number, limit + 1 at most.
+
+    Past the limit i has too many to ever be eliminated, and near is not read any more.
+    """
     for a in range(size):
-        if list_[a] == v:
-            list_[a] = list_[size - 1]
-            return size - 1
+        if near[a] == v:
+            size -= 1
+            near[a] = near[size]
+            break
+    for b in range(d):
+        new = around[b]
+        known = new == i
+        for a in range(size):
+            known |= near[a] == new
+        if not known:
+            if size == near.shape[0]:
+                return size + 1
+            near[size] = new
+            size += 1
     return size
-
-
-@inlined
-def join(adjacent, degree, a, b, limit):  # type: ignore[no-untyped-def]
-    """Note that b is a neighbour of a, unless a has too many to ever be eliminated (degree > limit)."""
-    size = degree[a]
-    if size > limit:
-        return
-    for c in range(size):
-        if adjacent[a, c] == b:
-            return
-    if size < limit:
-        adjacent[a, size] = b
-    degree[a] = size + 1
 
 
 @kernel
 def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[no-untyped-def]
     """Eliminate columns of degree <= limit, lowest first, and move the rest into the first rows and columns of T.
 
-    Returns the sum of log pivots (NaN: one is not positive) and how many columns are left. Only entries below the
-    diagonal, T[max, min], are kept up to date. alive holds True; adjacent, long and weight are scratch.
+    Returns the sum of log pivots (NaN: one is not positive) and how many columns are left. alive holds True; adjacent,
+    long and weight are scratch.
     """
     p, limit = adjacent.shape
     degree, work = long[0], long[1]
@@ -90,22 +90,15 @@ def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[
             d = degree[v]
             around = adjacent[v]
             for a in range(d):
-                i = around[a]
-                weight[a] = T[i, v] if i > v else T[v, i]
+                weight[a] = T[v, around[a]]
             for a in range(d):
                 i = around[a]
-                if degree[i] <= limit:
-                    degree[i] = remove(adjacent[i], degree[i], v)
+                row = T[i]
                 share = weight[a] / pivot
-                T[i, i] -= share * weight[a]
-                for b in range(a):
-                    o = around[b]
-                    if i > o:
-                        T[i, o] -= share * weight[b]
-                    else:
-                        T[o, i] -= share * weight[b]
-                    join(adjacent, degree, i, o, limit)
-                    join(adjacent, degree, o, i, limit)
+                for b in range(d):
+                    row[around[b]] -= share * weight[b]
+                if degree[i] <= limit:
+                    degree[i] = merge(adjacent[i], degree[i], v, around, d, i)
             for a in range(d):
                 i = around[a]
                 if degree[i] <= level and filled < p:
