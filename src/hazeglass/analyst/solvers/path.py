@@ -101,7 +101,8 @@ def graphical_lasso_path(
     grid = _grid(S, alphas, weights)
     problem = _Problem(S, weights, penalize_diagonal, solver, tol, max_iter, names)
     order = np.argsort(-grid, kind="stable")
-    chains = [order] if max_density is not None else [order[k::n_threads] for k in range(max(n_threads, 1))]
+    several = 1 if max_density is not None else max(n_threads, 1)
+    chains = [order[k::several] for k in reversed(range(several))]  # the one that ends with the smallest first
     parts = in_threads(lambda chain: _follow(problem, grid, chain, max_density), chains, len(chains))
     solved = {place: answer for part in parts for place, answer in part.items()}
     return [solved[place] for place in sorted(solved)]
