@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from hazeglass.analyst.objective import certify
 from hazeglass.analyst.penalty import make_penalty
 from hazeglass.analyst.solvers import cd, graphical_lasso
+from hazeglass.analyst.solvers.sparse_certificate import inverse_miss
 from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
 
@@ -38,6 +39,24 @@ def test_sparse_log_determinant_refuses_what_is_not_positive_definite(p: int, de
     T = sparse_matrix(p, degree, seed)
     T -= (np.linalg.eigvalsh(T)[0] + 1e-3) * np.eye(p)
     assert sparse_logdet(T.copy(), *compressed(T)) is None
+
+
+@pytest.mark.parametrize("enough", [1e-6, 1e-3, np.inf])
+def test_the_norm_of_the_miss_is_whole_or_too_large_and_small(enough: float) -> None:
+    """What ends early must be above what was asked and below 0.25, so that it is never taken for the whole."""
+    p = 120
+    T = sparse_matrix(p, 6.0, 1)
+    W = np.linalg.inv(T) * (1 + 1e-3)
+    sd = np.sqrt(np.diagonal(W))
+    whole = float(np.sum(((T @ W - np.eye(p)) * sd[:, None] / sd) ** 2))
+    assert 1e-5 < whole < 1e-3
+    start, column = compressed(T)
+    entry = T[np.repeat(np.arange(p), np.diff(start)), column]
+    found = inverse_miss(start, column.astype(np.uint64), entry, W, sd, enough, np.empty(p))
+    if enough < whole:
+        assert enough < found < min(whole, 0.25)
+    else:
+        assert found == pytest.approx(whole, rel=1e-9)
 
 
 @pytest.mark.parametrize(("p", "alpha"), [(60, 0.2), (200, 0.15), (700, 0.12)])

@@ -175,6 +175,7 @@ def _check(
         return float(slack), None
     miss = np.inf
     if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
+        # a sum ended early is above 6 tol p, so the miss is above 3 tol p: never taken for the gap
         rows = start, column.astype(np.uint64), entry
         norm = float(np.sqrt(inverse_miss(*rows, W, sd, 6 * tol * p, np.empty(p))))
         miss = norm * norm / (2.0 * (1.0 - norm)) if norm < 1 else np.inf
