@@ -183,10 +183,10 @@ def test_rows_may_be_rescaled_only_where_whole_rows_are_protected(make_plan, tab
 
 
 def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
-    def full(**options):
+    def full(path, **options):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("tempfile.mkdtemp", full)
+    monkeypatch.setattr("pathlib.Path.mkdir", full)
     with pytest.raises(OutputError, match=r"cannot write beside .*No space left"), new_folder(tmp_path / "out"):
         pass
 

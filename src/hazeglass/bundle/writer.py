@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,11 +28,9 @@ _CHUNK = 1 << 20
 def new_folder(out: str | Path) -> Iterator[Path]:
     """A temporary folder beside `out` that takes its name when the block ends well, and vanishes when it does not."""
     target = check_new(out)
+    temporary = target.resolve().parent / f".{target.name}.partial-{secrets.token_hex(8)}"
     try:
-        temporary = Path(tempfile.mkdtemp(prefix=f".{target.name}.partial-", dir=target.resolve().parent))
-    except OSError as error:
-        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
-    try:
+        _make(temporary, out)
         yield temporary
         temporary.chmod(0o755)
         _flush_tree(temporary)
@@ -40,6 +38,13 @@ def new_folder(out: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _make(folder: Path, out: str | Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
 
 
 def check_new(out: str | Path) -> Path:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hazeglass.errors import PrivacyRefusal
+from hazeglass.errors import HazeglassError, PrivacyRefusal
 from hazeglass.guarantee.ledger import Charge
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
@@ -78,8 +78,8 @@ class Account:
 
 
 @contextmanager
-def charged(path: str | Path | None, plan: Plan, draws: int, bits: BitSource) -> Iterator[BitSource]:
-    """Charge the plan to the ledger around the block that publishes; without a ledger, just hand the bits through."""
+def charged(path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path) -> Iterator[BitSource]:
+    """Charge the plan to the ledger around the block that makes `out`; without a ledger, just hand the bits through."""
     if path is None:
         yield bits
         return
@@ -92,7 +92,11 @@ def charged(path: str | Path | None, plan: Plan, draws: int, bits: BitSource) ->
     account = Account(ledger, identifier)
     try:
         yield AnnouncedBits(bits, account)
-    except BaseException:
-        account.close(complete=False)
+        account.close(complete=True)
+    except BaseException as error:
+        # An interrupt may come between a step and the note of it: after the folder got its name, or after the ledger
+        # heard of a draw. What the ledger refuses to give back stays charged, and the caller learns what broke off.
+        interrupted = not isinstance(error, Exception)
+        with suppress(HazeglassError):
+            account.close(complete=interrupted and out.exists())
         raise
-    account.close(complete=True)

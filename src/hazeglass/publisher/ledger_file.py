@@ -194,8 +194,8 @@ class Ledger:
             with closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as connection:
                 # EXTRA is FULL and also syncs the folder, so that a power cut cannot bring a journal back.
                 connection.execute("PRAGMA synchronous = EXTRA")
-                connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 try:
+                    connection.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                     yield connection, read_events(connection, self.path)
                 except BaseException:
                     if connection.in_transaction:

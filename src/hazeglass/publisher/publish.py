@@ -74,10 +74,10 @@ def publish(
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
     secret = _bits(simulate_seed)
-    check_new(out)
+    target = check_new(out)
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data), progress)
-        with charged(ledger, plan, _draws(plan, rows.n), secret) as bits, new_folder(out) as folder:
+        with charged(ledger, plan, _draws(plan, rows.n), secret, target) as bits, new_folder(out) as folder:
             writer = BundleWriter(folder)
             release = _publish_table if plan.form == "table" else write_moments
             _finish(writer, release(rows, plan, writer, workers, bits))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass.errors import DataError
-from hazeglass.studio.worker import Report, run
+from hazeglass.studio.worker import Report, run, too_late_to_cancel
 
 __all__ = ["look", "publish"]
 
@@ -59,6 +59,7 @@ def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
             ledger=request["ledger"],
             progress=_Progress(report, _passes(plan), request["rows"]),
         )
+        too_late_to_cancel()
     except KeyboardInterrupt:
         if not out.exists():
             raise

@@ -18,7 +18,7 @@ from typing import Any, TextIO
 
 from hazeglass.errors import HazeglassError, HazeglassWarning
 
-__all__ = ["Operation", "Report", "run"]
+__all__ = ["Operation", "Report", "run", "too_late_to_cancel"]
 
 _SECONDS_BETWEEN_REPORTS = 0.1
 _cancelled = threading.Event()
@@ -64,17 +64,23 @@ def run(operations: Mapping[str, Operation]) -> None:
         report.tell(state="done", result={**result, "warnings": notes})
     except KeyboardInterrupt:
         report.tell(state="cancelled")
-    except HazeglassError as error:
-        report.tell(state="failed", error=str(error), refused=error.exit_status == 3)
     except Exception as error:
         if _cancelled.is_set():  # an interrupt inside a library may come out as an error of its own
             report.tell(state="cancelled")
+            return
+        if isinstance(error, HazeglassError):
+            report.tell(state="failed", error=str(error), refused=error.exit_status == 3)
             return
         traceback.print_exc()  # to the studio's terminal; the browser learns the kind of error and no more
         report.tell(
             state="failed",
             error=f"something unexpected failed ({type(error).__name__}); the terminal of the studio says where.",
         )
+
+
+def too_late_to_cancel() -> None:
+    """The work has had its effect; a wish to cancel that comes now must not make it look undone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _own_output() -> TextIO:
