@@ -39,7 +39,7 @@ def hazeglass(*arguments, cwd):
 
 def hazeglass_process(*arguments, cwd):
     """Run a command as a process of its own, as a user does."""
-    command = [sys.executable, "-m", "hazeglass.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "hazeglass", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, cwd=cwd, timeout=120)
 
 
@@ -251,7 +251,7 @@ def hear_interrupts():
 def test_interrupting_publish_leaves_nothing_behind(desk):
     (desk / "data.csv").write_text(HEADER + "1,2,3\n" * 2_000_000)
     replace(desk, 'form = "moments"', 'form = "table"')
-    command = [sys.executable, "-m", "hazeglass.cli", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
+    command = [sys.executable, "-m", "hazeglass", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
     process = subprocess.Popen(command, cwd=desk, stderr=subprocess.PIPE, text=True, preexec_fn=hear_interrupts)
     for _ in range(3000):
         if any(desk.glob(".release.partial-*")):
@@ -261,7 +261,7 @@ def test_interrupting_publish_leaves_nothing_behind(desk):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "interrupted; nothing was written" in errors
+    assert "interrupted. What was complete by then is there; nothing is half-written" in errors
     assert sorted(path.name for path in desk.iterdir()) == ["data.csv", "plan.toml"]
 
 

@@ -136,7 +136,7 @@ def test_the_shell_completes_commands(shell):
 
 
 def test_no_progress_line_reaches_a_pipe(desk):
-    command = [sys.executable, "-m", "hazeglass.cli", *PUBLISH, "release"]
+    command = [sys.executable, "-m", "hazeglass", *PUBLISH, "release"]
     done = subprocess.run(command, cwd=desk, capture_output=True, text=True, timeout=120)
     assert (done.returncode, done.stderr) == (0, "")
     assert "\x1b" not in done.stdout
@@ -166,7 +166,7 @@ def test_interrupting_recover_leaves_nothing_behind(desk):
     process.send_signal(signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
-    assert "nothing was written" in errors
+    assert "nothing is half-written" in errors
     assert sorted(path.name for path in desk.iterdir()) == ["data.csv", "plan.toml", "reached", "release"]
 
 

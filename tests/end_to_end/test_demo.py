@@ -10,7 +10,7 @@ ROW = re.compile(r"│ (hazeglass, \w+|scikit-learn, table)\s*" + 6 * r"│\s*([
 
 
 def test_the_demo_runs_and_is_honest(tmp_path):
-    command = [sys.executable, "-m", "hazeglass.cli", "demo", "--out", "demo"]
+    command = [sys.executable, "-m", "hazeglass", "demo", "--out", "demo"]
     wide = {**os.environ, "COLUMNS": "120"}
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=120, env=wide)
     assert done.returncode == 0, done.stderr

@@ -30,7 +30,7 @@ def test_shell_blocks_run(tmp_path):
     for line in block.strip().splitlines():
         command = line.split("#")[0].split()
         assert command[0] == "hazeglass"
-        command = [sys.executable, "-m", "hazeglass.cli", *command[1:]]
+        command = [sys.executable, "-m", "hazeglass", *command[1:]]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
         assert done.returncode == 0, done.stderr
         if command[3:5] == ["plan", "new"]:

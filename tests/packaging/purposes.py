@@ -20,7 +20,7 @@ import numpy as np
 
 import hazeglass as hg
 
-HAZEGLASS = [sys.executable, "-m", "hazeglass.cli"]
+HAZEGLASS = [sys.executable, "-m", "hazeglass"]
 PACKAGE = {
     "plot": "matplotlib",
     "graph": "networkx",

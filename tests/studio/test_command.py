@@ -37,7 +37,7 @@ class Process:
     """A studio in a process of its own."""
 
     def __init__(self, folder, where):
-        command = [sys.executable, "-m", "hazeglass.cli", "studio", str(folder), "--no-browser"]
+        command = [sys.executable, "-m", "hazeglass", "studio", str(folder), "--no-browser"]
         environment = {**os.environ, "TMPDIR": str(where), "no_proxy": "*"}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

@@ -34,7 +34,7 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
             typer.echo(f"hazeglass: {error}", err=True)
             raise typer.Exit(error.exit_status) from None
         except KeyboardInterrupt:
-            typer.echo("hazeglass: interrupted; nothing was written.", err=True)
+            typer.echo("hazeglass: interrupted. What was complete by then is there; nothing is half-written.", err=True)
             raise typer.Exit(130) from None
 
     return wrapped
