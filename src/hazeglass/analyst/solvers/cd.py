@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hazeglass.analyst.blank import blank
 from hazeglass.analyst.factor import FloatArray, cholesky, logdet
 from hazeglass.analyst.objective import Certificate
 from hazeglass.analyst.penalty import Penalty
@@ -26,6 +27,7 @@ FIRST_CAPACITY = 64
 FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
 SPARSE_FROM = 150  # columns from which eliminating those of low degree first pays where rows have few entries
+PER_PAGE = 1 / 1024  # share of non-zeros below which most small pages of a matrix have none
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
@@ -181,9 +183,7 @@ def _check(
         miss = norm * norm / (2.0 * (1.0 - norm)) if norm < 1 else np.inf
         if norm < 0.5 and slack + miss > 3 * tol * p:
             return float(slack), None
-    T = np.zeros((p, p))
-    _write(T, start, column, entry)
-    log_determinant = _logdet(T, start, column, entry)
+    log_determinant, T = _logdet(start, column, entry)
     if log_determinant is None:
         return float(slack), None
     objective = linear - log_determinant
@@ -197,21 +197,22 @@ def _check(
     return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
 
 
-def _write(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> None:
-    """Write compressed rows into the zero matrix T."""
-    p = T.shape[0]
-    T.reshape(-1)[np.repeat(np.arange(0, p * p, p), np.diff(start)) + column] = entry
-
-
-def _logdet(T: FloatArray, start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> float | None:
-    """log det of the precision T, also given as compressed rows; None where it is not positive definite."""
+def _logdet(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> tuple[float | None, FloatArray]:
+    """log det of the precision given as compressed rows, None where it is not positive definite; and the precision."""
     from hazeglass.analyst.solvers.sparse_logdet import sparse_logdet
 
-    p = T.shape[0]
+    p = start.size - 1
     if p >= SPARSE_FROM and column.size < min(30, p // 20) * p:
-        found = sparse_logdet(T, start, column)
-        T.fill(0.0)  # it worked in place: writing T again is cheaper than a second matrix
-        _write(T, start, column, entry)
-        return found
+        found = sparse_logdet(_written(start, column, entry), start, column)
+        return found, _written(start, column, entry)
+    T = _written(start, column, entry)
     factor = cholesky(T)
-    return None if factor is None else logdet(factor)
+    return None if factor is None else logdet(factor), T
+
+
+def _written(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> FloatArray:
+    """The matrix of these compressed rows."""
+    p = start.size - 1
+    T = blank(p) if column.size < PER_PAGE * p * p else np.zeros((p, p))
+    T.reshape(-1)[np.repeat(np.arange(0, p * p, p), np.diff(start)) + column] = entry
+    return T

@@ -7,11 +7,12 @@ itself (Witten, Friedman and Simon 2011; Mazumder and Hastie 2012). docs/maths/s
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hazeglass.analyst.blank import blank
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.objective import Certificate
 from hazeglass.analyst.penalty import Penalty
@@ -58,15 +59,18 @@ def solve_blocks(
     if len(blocks) == 1:
         return solve(S, penalty, start)
     large = sorted(_batch([rows for rows in blocks if rows.size > 2]), key=len, reverse=True)  # threads end together
-    T, W = np.zeros(S.shape), np.zeros(S.shape)
+    T, W = blank(S.shape[0]), blank(S.shape[0])
 
     def one(rows: NDArray[np.intp]) -> Named:
         part = None if start is None else start.part(rows)
         answer = solve(np.ascontiguousarray(S[_place(rows)]), penalty.part(rows), part)
         found = answer.attempt.certificate
-        if found is not None:  # written here, so that threads share this work too
-            T[_place(rows)], W[_place(rows)] = found.precision, found.covariance
-        return answer
+        if found is None:
+            return answer
+        # written here, so that threads share this work too, and let go, so that the next block finds warm memory
+        T[_place(rows)], W[_place(rows)] = found.precision, found.covariance
+        numbers = replace(found, precision=T[:0, :0], covariance=W[:0, :0])
+        return Named(replace(answer.attempt, certificate=numbers), answer.solver)
 
     answers = in_threads(one, large, n_threads)
     pairs = np.array([rows for rows in blocks if rows.size == 2], dtype=np.intp).reshape(-1, 2)
