@@ -117,7 +117,7 @@ def main() -> int:
         found.append(one)
         ratio, size = one["seconds"] / one["unit"], one["gib"] * 2**27 / p**2
         print(
-            f"p = {p:6,}  {one['seconds']:7.2f} s = {ratio:5.2f} Y (Y = {one['unit']:.2f} s)  "
+            f"p = {p:6,}  {one['seconds']:7.3f} s = {ratio:5.2f} Y (Y = {one['unit']:.3f} s)  "
             f"peak {one['gib']:.2f} GiB = {size:.1f} p^2 doubles  {one['edges']:.1f} edges a node, "
             f"gap/p {one['gap']:.0e}",
             flush=True,
