@@ -1,6 +1,7 @@
 """A release is charged before anything is drawn, and given back only if nothing was."""
 
 import json
+from contextlib import nullcontext
 
 import numpy as np
 import pyarrow as pa
@@ -9,8 +10,9 @@ import pytest
 import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, DataError, PrivacyRefusal
 from hazeglass.guarantee.sensitivity import Unit
-from hazeglass.publisher.account import Account, AnnouncedBits
+from hazeglass.publisher.account import Account, AnnouncedBits, charged
 from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.randomness import SecretBits
 
 
 @pytest.fixture
@@ -130,6 +132,45 @@ def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledge
     assert states(ledger) == ["drawn"]
     assert ledger.summary().mu_spent > 0
     assert not (tmp_path / "r").exists()
+
+
+@pytest.mark.parametrize(
+    ("error", "complete", "state"),
+    [
+        (KeyboardInterrupt, True, "confirmed"),  # it came after the release got its name
+        (KeyboardInterrupt, False, "drawn"),
+        (RuntimeError, True, "drawn"),  # somebody else's folder
+        (None, True, "confirmed"),
+    ],
+)
+def test_what_is_drawn_is_confirmed_where_the_release_is_complete(make_plan, tmp_path, ledger, error, complete, state):
+    def publish():
+        with charged(ledger.path, make_plan(), 3, SecretBits(), tmp_path / "out") as bits:
+            bits.uint64(1)
+            if complete:
+                (tmp_path / "out").mkdir()
+            if error is not None:
+                raise error
+
+    with pytest.raises(error) if error else nullcontext():
+        publish()
+    assert states(ledger) == [state]
+
+
+def test_an_interrupt_while_a_draw_is_announced_comes_out_as_itself(make_plan, tmp_path, ledger, monkeypatch):
+    announce = Ledger.begin_drawing
+
+    def interrupted(self, identifier):
+        announce(self, identifier)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "begin_drawing", interrupted)
+    with (
+        pytest.raises(KeyboardInterrupt),
+        charged(ledger.path, make_plan(), 3, SecretBits(), tmp_path / "out") as bits,
+    ):
+        bits.uint64(1)
+    assert states(ledger) == ["drawn"]  # the ledger heard of it, so it is not given back
 
 
 def test_a_taken_output_costs_nothing(make_plan, table, tmp_path, ledger):
