@@ -14,8 +14,8 @@ WORTH_A_MAPPING = 1 << 19  # entries
 def blank(p: int) -> FloatArray:
     """np.zeros((p, p)) for a matrix that will stay mostly zero.
 
-    NumPy asks for large pages, and then one entry fills two megabytes: for ten thousand columns in small blocks that
-    is 1.6 GB to clear instead of some dozen MB. An anonymous mapping of our own has small pages.
+    NumPy asks for large pages, and then one entry fills two megabytes: the two answers for ten thousand columns in
+    groups of a hundred take 1.6 GB instead of 0.1. An anonymous mapping of our own has small pages.
     """
     if p * p < WORTH_A_MAPPING:
         return np.zeros((p, p))
