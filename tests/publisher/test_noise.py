@@ -1,6 +1,7 @@
 import math
 import os
 import threading
+from decimal import Decimal, localcontext
 from fractions import Fraction
 
 import numpy as np
@@ -14,7 +15,7 @@ from hazeglass.guarantee.fixedpoint import exp_neg
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
 from hazeglass.guarantee.thresholds import cumulative_thresholds
 from hazeglass.publisher import noise as module
-from hazeglass.publisher.kernels import staircase
+from hazeglass.publisher.kernels import _survives, staircase
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import SecretBits, SeededBits
 
@@ -255,6 +256,25 @@ def test_what_the_compiled_loop_decides_no_further_bit_could_change(
         assert decided == zeros == ones
     elif coin > 2**61:  # the coin was clear, so a border of the stair or of the rounding was hit
         assert nudge == 0 or (family is RoundedGaussian and zeros != ones)
+
+
+@pytest.mark.parametrize("gamma", [0, 1, 5_000, 2**40 + 1, 2**55 + 12345, 2**59 + 987654321, 2**60 - 9])
+def test_the_coin_is_decided_only_where_no_rounding_could_change_it_and_everywhere_else(gamma):
+    """g is known to 8 units, U to one: beside the border the answer must be left open, a little further off not."""
+    with localcontext() as context:
+        context.prec = 60
+        least, most = (2**64 * (1 - (Decimal(-g) / 2**64).exp()) for g in (gamma, gamma + 8))
+    answers = set()
+    for offset in [*range(-60, 61), *range(-1100, 1101, 50), -5000, 5000]:
+        u = int(least) + offset
+        if u < 0:
+            continue
+        answer = _survives(np.uint64(u), np.uint64(gamma))
+        answers.add(answer)
+        assert answer != 1 or u >= most
+        assert answer != 0 or u + 1 <= least
+        assert answer >= 0 or abs(offset) < 1100
+    assert answers == ({1, 0, -1} if gamma > 2000 else {1, -1})
 
 
 def test_the_tests_of_fit_notice_noise_one_percent_too_small():
