@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants clean
+.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants bounds clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -148,6 +148,13 @@ build/mutants/times.xml: $(COVERAGE_STAMP)
 mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publisher/ (hours; docs/evidence/mutation.md)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutation/run.py --trace build/mutants/trace \
 		--times build/mutants/times.xml --out build/mutants --most $(MOST) $(MODULES)
+
+# Compiled code does not look whether an index lies inside its array; numba can be told to.
+BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise randomness clip rows table moments)) \
+	$(wildcard tests/analyst/test_solvers*.py) tests/analyst/test_validation.py tests/analyst/test_objective.py tests/baselines
+bounds: $(STAMP)  ## the tests of the compiled kernels with every index checked (two minutes)
+	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/bounds OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(BOUNDS_TESTS)
 
 clean:  ## remove the environment and everything built
 	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest .venv-build .venv-python* docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
