@@ -171,7 +171,8 @@ def solve_checked(
 ) -> Solution:
     """Solve a problem whose input was checked; raise where it is unbounded, warn where it did not converge."""
     block = partial(solve_block, solver=solver, tol=tol, max_iter=max_iter)
-    answer = solve_blocks(S, penalty, split(S, penalty), start, block, n_threads)
+    parts = split(S, penalty)
+    answer = block(S, penalty, start) if parts is None else solve_blocks(S, penalty, parts, start, block, n_threads)
     if answer.attempt.unbounded or not answer.attempt.reached(tol):
         refuse_if_unbounded(S, penalty, proven=answer.attempt.unbounded)
     return _finish(answer, tol, penalty.alpha)

@@ -34,8 +34,17 @@ class Named:
 BlockSolver = Callable[[FloatArray, Penalty, Start | None], Named]
 
 
-def split(S: FloatArray, penalty: Penalty) -> list[NDArray[np.intp]]:
-    """The columns of each component, in order of first column; one list of all when one component dominates."""
+@dataclass(frozen=True, eq=False)
+class Components:
+    """The columns of each component: of those with more than two columns, of pairs, and of columns by themselves."""
+
+    large: list[NDArray[np.intp]]
+    pairs: NDArray[np.intp]
+    single: NDArray[np.intp]
+
+
+def split(S: FloatArray, penalty: Penalty) -> Components | None:
+    """The components in order of first column; None where there is one, or one so large that it may stand for all."""
     from hazeglass.analyst.solvers.screen_kernel import component_labels
 
     p = penalty.size
@@ -43,22 +52,23 @@ def split(S: FloatArray, penalty: Penalty) -> list[NDArray[np.intp]]:
     count = component_labels(S, penalty.off, np.empty_like(labels), labels)
     sizes = np.bincount(labels, minlength=count)
     if count == 1 or (DOMINANT * p <= sizes.max() < p and p > 2):
-        return [np.arange(p)]
-    return np.split(np.argsort(labels, kind="stable"), np.cumsum(sizes)[:-1])
+        return None
+    order = np.argsort(labels, kind="stable")
+    first = np.cumsum(sizes) - sizes
+    large = [order[first[k] : first[k] + sizes[k]] for k in np.flatnonzero(sizes > 2)]
+    return Components(large, order[first[sizes == 2][:, None] + np.arange(2)], order[first[sizes == 1]])
 
 
 def solve_blocks(
     S: FloatArray,
     penalty: Penalty,
-    blocks: list[NDArray[np.intp]],
+    parts: Components,
     start: Start | None,
     solve: BlockSolver,
     n_threads: int = 1,
 ) -> Named:
     """Solve each block and put the pieces together; blocks of one or two columns are done all at once."""
-    if len(blocks) == 1:
-        return solve(S, penalty, start)
-    large = sorted(_batch([rows for rows in blocks if rows.size > 2]), key=len, reverse=True)  # threads end together
+    large = sorted(_batch(parts.large), key=len, reverse=True)  # threads end together
     T, W = blank(S.shape[0]), blank(S.shape[0])
 
     def one(rows: NDArray[np.intp]) -> Named:
@@ -72,9 +82,7 @@ def solve_blocks(
         numbers = replace(found, precision=T[:0, :0], covariance=W[:0, :0])
         return Named(replace(answer.attempt, certificate=numbers), answer.solver)
 
-    answers = in_threads(one, large, n_threads)
-    pairs = np.array([rows for rows in blocks if rows.size == 2], dtype=np.intp).reshape(-1, 2)
-    return _assemble(S, penalty, T, W, answers, pairs)
+    return _assemble(S, penalty, T, W, in_threads(one, large, n_threads), parts)
 
 
 def _batch(components: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
@@ -92,7 +100,7 @@ def _batch(components: list[NDArray[np.intp]]) -> list[NDArray[np.intp]]:
 
 
 def _assemble(
-    S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, answers: list[Named], pairs: NDArray[np.intp]
+    S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, answers: list[Named], parts: Components
 ) -> Named:
     """Complete the block-diagonal T and W; log det, objective and gap add up."""
     objective = gap = kkt = 0.0
@@ -101,15 +109,15 @@ def _assemble(
         if answer.attempt.unbounded or found is None:
             return answer
         objective, gap, kkt = objective + found.objective, gap + found.gap, max(kkt, found.kkt)
+    pairs, single = parts.pairs, parts.single
     if not _fill_pairs(S, penalty, pairs, T, W):
         return Named(Attempt(None, 0, unbounded=True), "closed form")
-    single = np.flatnonzero(np.diagonal(T) == 0)
-    W[single, single] = np.diagonal(S)[single] + penalty.diagonal[single]
-    T[single, single] = 1.0 / np.diagonal(W)[single]
+    variance = np.diagonal(S)[single] + penalty.diagonal[single]
+    W[single, single], T[single, single] = variance, 1.0 / variance
     # at a closed form tr(S T) + penalty is the number of columns, and log det W is the rest of the objective
     i, j = pairs.T
     objective += float(np.sum(np.log(W[i, i] * W[j, j] - W[i, j] ** 2))) + pairs.size
-    objective += float(np.sum(np.log(np.diagonal(W)[single]))) + single.size
+    objective += float(np.sum(np.log(variance))) + single.size
     used = {answer.solver for answer in answers}
     name = "+".join(sorted(used - {"closed form"})) or "closed form"
     steps = max((answer.attempt.n_iter for answer in answers), default=0)
