@@ -7,6 +7,7 @@ import pytest
 from covariance_problems import sample_covariance, symmetric_noise
 
 from hazeglass.analyst.solvers import graphical_lasso, graphical_lasso_path, largest_alpha
+from hazeglass.analyst.solvers.cd import FIRST_CAPACITY, _Lists
 from hazeglass.errors import SolverInputError, UnboundedObjectiveError
 
 
@@ -80,3 +81,14 @@ def test_a_warm_start_needs_no_more_sweeps_than_a_cold_one() -> None:
     warm, cold = graphical_lasso(S, 0.1, warm_start=near), graphical_lasso(S, 0.1)
     assert warm.n_iter <= cold.n_iter
     assert graphical_lasso(S, 0.1, warm_start=near.precision).converged
+
+
+def test_a_warm_start_with_more_neighbours_than_the_first_room_keeps_them_all() -> None:
+    p = 3 * FIRST_CAPACITY // 2
+    T = np.linalg.inv(sample_covariance(p, 20 * p, seed=4))
+    lists = _Lists.of_precision((T + T.T) / 2)
+    assert np.array_equal(lists.count, np.full(p, p - 1))
+    for j in (0, 1, p - 1):
+        others = np.delete(np.arange(p), j)
+        assert np.array_equal(lists.index[j, : p - 1], others)
+        np.testing.assert_allclose(lists.value[j, : p - 1], -T[j, others] / T[j, j], rtol=1e-10, atol=1e-12)

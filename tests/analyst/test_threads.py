@@ -26,6 +26,11 @@ def test_the_caller_and_a_helper_work_at_the_same_time() -> None:
     assert threading.get_ident() in in_threads(meet, range(2), 2)
 
 
+def test_the_caller_takes_the_first_item() -> None:
+    for _ in range(20):
+        assert in_threads(lambda _: threading.get_ident(), range(5), 3)[0] == threading.get_ident()
+
+
 def test_one_thread_is_the_caller() -> None:
     assert set(in_threads(lambda _: threading.get_ident(), range(3), 1)) == {threading.get_ident()}
 

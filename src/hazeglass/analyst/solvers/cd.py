@@ -63,13 +63,14 @@ class _Lists:
     @classmethod
     def of_precision(cls, T: FloatArray) -> _Lists:
         """beta_ij = -T_ij / T_jj."""
-        from hazeglass.analyst.solvers.cd_ends import count_edges, fill_lists
+        from hazeglass.analyst.solvers.cd_ends import fill_lists
 
-        count = np.empty(T.shape[0], np.int64)
-        count_edges(T, count)
-        lists = cls.empty(T.shape[0], max(FIRST_CAPACITY, 2 * int(np.max(count))))
-        lists.count[:] = count
-        fill_lists(T, lists.index, lists.value)
+        lists = cls.empty(T.shape[0], FIRST_CAPACITY)
+        fill_lists(T, lists.index, lists.value, lists.count)
+        most = int(np.max(lists.count))
+        if most > lists.index.shape[1]:
+            lists = cls.empty(T.shape[0], 2 * most)
+            fill_lists(T, lists.index, lists.value, lists.count)
         return lists
 
     def grow(self) -> None:

@@ -19,8 +19,7 @@ def threshold_into(S, lam, diagonal, rate, W):  # type: ignore[no-untyped-def]
     """
     p = S.shape[0]
     full = lam.shape[0] > 1
-    total = 0.0
-    filled = 0
+    total = filled = 0.0
     for i in range(p):
         s, out = S[i], W[i]
         paid = lam[i if full else 0]
@@ -53,29 +52,20 @@ def clip_into(guess, S, lam, diagonal, W):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def count_edges(T, count):  # type: ignore[no-untyped-def]
-    """count[j] = non-zeros off the diagonal in row j of T."""
-    p = T.shape[0]
+def fill_lists(T, index, value, count):  # type: ignore[no-untyped-def]
+    """beta_ij = -T_ij / T_jj for every column j. Where not all have room, count still says how many there are."""
+    p, room = index.shape
     for j in range(p):
         row = T[j]
-        here = 0
-        for i in range(p):
-            here += row[i] != 0.0
-        count[j] = here - (row[j] != 0.0)
-
-
-@kernel
-def fill_lists(T, index, value):  # type: ignore[no-untyped-def]
-    """beta_ij = -T_ij / T_jj for every column j."""
-    p = T.shape[0]
-    for j in range(p):
-        row = T[j]
-        put = 0
+        count[j] = 0
+        put = count[j]
         for i in range(p):
             if row[i] != 0.0 and i != j:
-                index[j, put] = i
-                value[j, put] = -row[i] / row[j]
+                if put < room:
+                    index[j, put] = i
+                    value[j, put] = -row[i] / row[j]
                 put += 1
+        count[j] = put
 
 
 @kernel
@@ -111,10 +101,10 @@ def symmetrise(index, value, count, schur, S, lam, diagonal, W, sd, start, colum
             entry[fill[i]] = half
             fill[j] += 1
             fill[i] += 1
-    put = 0
+    start[0] = 0
+    put = start[0]
     slack = linear = worst = 0.0
     for j in range(p):
-        start[j] = put
         for a in range(room[j], room[j + 1]):
             i = column[a]
             if where[i] >= start[j]:
@@ -136,5 +126,5 @@ def symmetrise(index, value, count, schur, S, lam, diagonal, W, sd, start, colum
             if i != j:
                 off = abs(off) / (sd[i] * sd[j])
                 worst = off if off > worst else worst
-    start[p] = put
+        start[j + 1] = put
     return put, slack, linear, worst

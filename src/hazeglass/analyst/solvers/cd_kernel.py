@@ -51,12 +51,12 @@ def add_violators(s, w, lam, j, sd, A, beta, k, slack, excess):  # type: ignore[
     """Append to A the inactive entries that leave the box by more than slack; returns the new size (or -1: no room)."""
     p = w.shape[0]
     slack *= sd[j]
-    count = 0
+    count = 0.0
     for i in range(p):
         excess[i] = abs(s[i] - w[i]) - lam[i] - slack * sd[i]
         count += excess[i] > 0.0
     count -= excess[j] > 0.0
-    if count == 0:
+    if count == 0.0:
         return k
     excess[j] = -1.0
     for a in range(k):
@@ -173,8 +173,7 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
             step[a] = beta[a]
         for i in range(p):
             w[i] = 0.0
-        round = 0
-        while True:
+        for round in range(rounds + 1):
             add_fresh_rows(W, A, step, k, w, done, j, spare)
             if round == rounds:
                 break
@@ -190,19 +189,17 @@ def sweep(S, lam, W, sd, index, value, count, schur, first, inner_tol, rounds, m
                 pull[a] = s[i] - w[i]
                 step[a] = 0.0
             descend(G, k, pull, paid, beta, step, inverse, inner_tol * sd[j], max_pass)
-            round += 1
         if k < 0:
             status = GROW
             break
-        kept = 0
+        count[j] = 0
         explained = 0.0
         for a in range(k):
             if beta[a] != 0.0:
                 explained += beta[a] * w[A[a]]
-                index[j, kept] = A[a]
-                value[j, kept] = beta[a]
-                kept += 1
-        count[j] = kept
+                index[j, count[j]] = A[a]
+                value[j, count[j]] = beta[a]
+                count[j] += 1
         schur[j] = W[j, j] - explained
         if not schur[j] > 0.0:
             status = BROKEN

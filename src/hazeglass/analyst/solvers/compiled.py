@@ -1,7 +1,8 @@
 """How kernels are compiled: once, cached on disk, without the interpreter's lock.
 
 Reassociation lets sums use the vector units; NaN and infinity keep their meaning, because penalties may be
-infinite. Where no folder for the cache is writable (a read-only installation), kernels live in memory only.
+infinite. Counters begin at an entry that holds 0, or at 0.0, not at the literal 0: its type would change on the way,
+and the whole function be typed once more for each such step. Where no folder for the cache is writable (a read-only installation), kernels live in memory only.
 """
 
 from __future__ import annotations

@@ -45,15 +45,17 @@ class Components:
 
 def split(S: FloatArray, penalty: Penalty) -> Components | None:
     """The components in order of first column; None where there is one, or one so large that it may stand for all."""
-    from hazeglass.analyst.solvers.screen_kernel import component_labels
+    from hazeglass.analyst.solvers.screen_kernel import join_columns
 
     p = penalty.size
-    labels = np.empty(len(S), np.int64)
-    count = component_labels(S, penalty.off, np.empty_like(labels), labels)
-    sizes = np.bincount(labels, minlength=count)
-    if count == 1 or (DOMINANT * p <= sizes.max() < p and p > 2):
+    root = np.empty(p, np.int64)
+    if join_columns(S, penalty.off, root) == 1:
         return None
-    order = np.argsort(labels, kind="stable")
+    sizes = np.bincount(root)
+    if DOMINANT * p <= sizes.max() and p > 2:
+        return None
+    order = np.argsort(root, kind="stable")
+    sizes = sizes[sizes > 0]
     first = np.cumsum(sizes) - sizes
     large = [order[first[k] : first[k] + sizes[k]] for k in np.flatnonzero(sizes > 2)]
     return Components(large, order[first[sizes == 2][:, None] + np.arange(2)], order[first[sizes == 1]])

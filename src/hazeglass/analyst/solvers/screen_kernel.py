@@ -6,8 +6,6 @@ import numpy as np
 
 from hazeglass.analyst.solvers.compiled import inlined, kernel
 
-CHUNK = 64  # entries looked at together: where none is an edge, which is soon known, none is looked at by itself
-
 
 @kernel
 def inspect(bits, key, part, parts, miss):  # type: ignore[no-untyped-def]
@@ -33,53 +31,33 @@ def inspect(bits, key, part, parts, miss):  # type: ignore[no-untyped-def]
 
 
 @inlined
-def find_root(parent, i):  # type: ignore[no-untyped-def]
-    while parent[i] != i:
-        parent[i] = parent[parent[i]]
-        i = parent[i]
+def find_root(root, i):  # type: ignore[no-untyped-def]
+    while root[i] != i:
+        root[i] = root[root[i]]
+        i = root[i]
     return i
 
 
 @kernel
-def component_labels(S, lam, parent, label):  # type: ignore[no-untyped-def]
-    """Label each column's component in the graph |S_ij| > lam_ij, numbered by first column; returns their number.
-
-    parent is scratch.
-    """
+def join_columns(S, lam, root):  # type: ignore[no-untyped-def]
+    """root[i] = the first column of i's component in the graph |S_ij| > lam_ij; returns the number of components."""
     p = S.shape[0]
     full = lam.shape[0] > 1
     for i in range(p):
-        parent[i] = i
+        root[i] = i
     apart = p
     for i in range(p):
         if apart == 1:
             break
         s = S[i]
         paid = lam[i if full else 0]
-        root = find_root(parent, i)
-        for first in range(i + 1, p, CHUNK):
-            last = first + CHUNK if first + CHUNK < p else p
-            here, limit = s[first:last], paid[first:last]
-            edges = 0
-            for j in range(here.shape[0]):
-                edges += abs(here[j]) > limit[j]
-            if edges == 0:
-                continue
-            for j in range(here.shape[0]):
-                if abs(here[j]) > limit[j]:
-                    other = find_root(parent, first + j)
-                    apart -= other != root
-                    if other < root:
-                        parent[root] = other
-                        root = other
-                    else:
-                        parent[other] = root
-    count = 0
+        here = find_root(root, i)
+        for j in range(i + 1, p):
+            if abs(s[j]) > paid[j]:
+                other = find_root(root, j)
+                apart -= other != here
+                root[max(here, other)] = min(here, other)
+                here = min(here, other)
     for i in range(p):
-        root = find_root(parent, i)
-        if root == i:
-            label[i] = count
-            count += 1
-        else:
-            label[i] = label[root]
-    return count
+        root[i] = find_root(root, i)
+    return apart

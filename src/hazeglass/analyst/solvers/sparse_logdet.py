@@ -72,7 +72,7 @@ def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[
                 degree[i] += 1
     total = 0.0
     for level in range(limit + 1):
-        filled = 0
+        filled = start[0]
         for v in range(p):
             if alive[v] and degree[v] == level:
                 work[filled] = v
@@ -104,7 +104,7 @@ def eliminate(T, start, column, alive, adjacent, long, weight):  # type: ignore[
                 if degree[i] <= level and filled < p:
                     work[filled] = i
                     filled += 1
-    left = 0
+    left = start[0]
     for i in range(p):
         if alive[i]:
             row, out = T[i], T[left]
