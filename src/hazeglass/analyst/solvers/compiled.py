@@ -2,7 +2,8 @@
 
 Reassociation lets sums use the vector units; NaN and infinity keep their meaning, because penalties may be
 infinite. Counters begin at an entry that holds 0, or at 0.0, not at the literal 0: its type would change on the way,
-and the whole function be typed once more for each such step. Where no folder for the cache is writable (a read-only installation), kernels live in memory only.
+and the whole function be typed once more for each such step. Where no folder for the cache is writable (a read-only
+installation), kernels live in memory only.
 """
 
 from __future__ import annotations
@@ -14,8 +15,14 @@ from typing import Any
 
 import numba
 
-_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-_njit: Any = numba.njit  # its stubs do not know the last option
+_OPTIONS = {
+    "fastmath": {"contract", "reassoc", "nsz"},
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+    "_nrt": False,  # kernels allocate nothing and only look into their arguments: counting references costs compilation
+}
+_njit: Any = numba.njit  # its stubs do not know the last two options
 
 
 def announce_compilation(compiled: Any) -> None:
