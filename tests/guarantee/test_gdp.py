@@ -138,6 +138,15 @@ def test_the_inversion_reaches_far_from_where_it_starts(mu):
     assert GaussianDP.from_budget(epsilon, delta).mu == pytest.approx(mu, rel=1e-9, abs=0)
 
 
+@pytest.mark.parametrize("mu", [1e6, 1e11, 3e11, 1e13, 1e100, 1e149])
+def test_a_promise_hardly_worth_the_name_still_has_its_epsilon(mu):
+    """For large mu the second term of delta vanishes: epsilon = mu^2 / 2 + mu times the quantile of 1 - delta."""
+    quantile = -NormalDist().inv_cdf(1e-6)
+    assert GaussianDP(mu).epsilon(1e-6) == pytest.approx(mu * mu / 2 + mu * quantile, rel=1e-9)
+    assert GaussianDP(mu).delta(mu * mu / 2) == pytest.approx(0.5, rel=1e-6)
+    assert GaussianDP(mu).delta(0.0) == 1.0
+
+
 def test_a_budget_beyond_all_floats_is_refused():
     with pytest.raises(InputError, match="so tight"):
         GaussianDP.from_budget(0.0, 1e-305)

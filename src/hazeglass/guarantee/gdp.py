@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import erfcx, log_ndtr, ndtr, ndtri
+from scipy.special import erfcx, ndtr, ndtri
 
 from hazeglass.errors import InputError
 
@@ -96,7 +96,7 @@ def _log_delta(epsilon: float, mu: float) -> float:
         return _log_density(x) + math.log(mu / 2 * float(_WEIGHTS @ _mills_slope(t)))
     if x > 0:
         return _log_density(x) + math.log(_mills(x) - _mills(x + mu))
-    return math.log(float(ndtr(-x)) - math.exp(epsilon + float(log_ndtr(-x - mu))))
+    return math.log(float(ndtr(-x)) - math.exp(_log_density(x)) * _mills(x + mu))
 
 
 def _log_density(x: float) -> float:
@@ -122,7 +122,7 @@ def _increasing_root(function, start: float) -> float:  # type: ignore[no-untype
     while function(high) < 0:
         low, high = high, high * 2
         if high > 1e300:
-            raise InputError("the budget is so loose that no finite mu expresses it; lower epsilon or delta.")
+            raise InputError("the budget is so loose that no number expresses it; lower mu, epsilon or delta.")
     while function(low) > 0:
         low /= 2
         if low < 1e-300:
