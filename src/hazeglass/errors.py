@@ -25,6 +25,9 @@
 Messages say what must hold, what came, and what to do.
 """
 
+import sys
+import warnings
+
 __all__ = [
     "BoundsMissingError",
     "BudgetExceededError",
@@ -120,3 +123,11 @@ class RepairWarning(HazeglassWarning):
 
 class SelectionWarning(HazeglassWarning):
     """A choice fell on the edge of what was tried."""
+
+
+def warn(message: str, category: type[HazeglassWarning]) -> None:
+    """Warn at the caller's own line, the first outside hazeglass, however deep inside the reason came up."""
+    frame, level = sys._getframe(1), 2
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hazeglass":
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)

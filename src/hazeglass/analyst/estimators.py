@@ -5,7 +5,6 @@ minimise over T > 0:   -log det T + tr(S_hat T) + alpha sum_ij w_ij |T_ij|,   S_
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -18,7 +17,7 @@ from hazeglass.analyst.moments import covariance_of_rows
 from hazeglass.analyst.noise_cov import noise_matrix
 from hazeglass.analyst.penalties import Repair, Setting, entry_weights
 from hazeglass.analyst.selection import Choice, FoldSource, cross_validate, ebic, stars
-from hazeglass.errors import InputError, RepairWarning
+from hazeglass.errors import InputError, RepairWarning, warn
 
 __all__ = ["CorrectedGraphicalLasso", "CorrectedGraphicalLassoCV"]
 
@@ -95,11 +94,10 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
     def _choose(self, problem: _Problem) -> Choice:
         repair = Repair(problem.corrected.noisy.covariance, problem.setting)
         if self.penalize_diagonal and (moved := repair.size(self.alpha)) > 0:
-            warnings.warn(
+            warn(
                 f"no estimate exists at alpha = {self.alpha:.3g} on an indefinite covariance; it was moved by at most "
                 f"{moved:.3g} per entry. A larger alpha needs no repair.",
                 RepairWarning,
-                stacklevel=4,
             )
             return Choice("given", self.alpha, problem.setting.fit(repair.at(self.alpha), self.alpha))
         return Choice("given", self.alpha, problem.setting.fit(problem.corrected.noisy.covariance, self.alpha))

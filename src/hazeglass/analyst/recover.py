@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +24,7 @@ from hazeglass.analyst.selection import (
 )
 from hazeglass.analyst.sources import Source, source_of
 from hazeglass.compute.engines import Engine, open_engine
-from hazeglass.errors import InputError, RepairWarning
+from hazeglass.errors import InputError, RepairWarning, warn
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -156,12 +155,11 @@ def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choi
     repair = Repair(noisy.covariance, setting)
     moved = repair.size(alpha)
     if moved > 0:
-        warnings.warn(
+        warn(
             f"no estimate exists at alpha = {alpha:.3g}: the corrected covariance is indefinite, d(S) = "
             f"{setting.distance(noisy.covariance):.3g}. It was moved by at most {moved:.3g} per entry; or use a larger "
             "alpha.",
             RepairWarning,
-            stacklevel=3,
         )
     return Choice("given", alpha, setting.fit(repair.at(alpha), alpha)), moved
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -12,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.validation import as_covariance
-from hazeglass.errors import ConvergenceWarning, RepairWarning, SolverInputError
+from hazeglass.errors import ConvergenceWarning, RepairWarning, SolverInputError, warn
 
 __all__ = [
     "Estimate",
@@ -57,6 +56,7 @@ def usable_covariance(covariance: ArrayLike) -> FloatArray:
     smallest eigenvalue, all those below -m are raised to -m. What is negative cannot be right, so m shows how far off
     eigenvalues are, and positive ones below -m say nothing. A RepairWarning tells how far entries moved.
 
+    >>> import warnings
     >>> with warnings.catch_warnings(action="ignore"):
     ...     usable_covariance([[1.0, 1.5], [1.5, 1.0]])
     array([[1.5, 1. ],
@@ -70,11 +70,10 @@ def usable_covariance(covariance: ArrayLike) -> FloatArray:
     repaired = (vectors * np.maximum(values, -lowest)) @ vectors.T
     repaired = np.ascontiguousarray((repaired + repaired.T) / 2)
     moved = float(np.max(np.abs(repaired - S)))
-    warnings.warn(
+    warn(
         f"the covariance is indefinite: eigenvalues below {-lowest:.3g} were raised to it, "
         f"which moved entries by up to {moved:.3g}.",
         RepairWarning,
-        stacklevel=3,
     )
     return repaired
 
@@ -136,8 +135,7 @@ def smaller_of_mirrored(A: FloatArray) -> FloatArray:
 def warn_unless(finished: bool, method: str) -> None:
     """Say so where a column's optimality conditions were not met."""
     if not finished:
-        warnings.warn(
+        warn(
             f"{method} did not meet its optimality conditions in every column. Raise alpha.",
             ConvergenceWarning,
-            stacklevel=4,
         )

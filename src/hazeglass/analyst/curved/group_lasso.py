@@ -5,8 +5,6 @@ Alternating directions, as for single entries (solvers/splitting.py); W lies in 
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -18,7 +16,7 @@ from hazeglass.analyst.solvers import Solution
 from hazeglass.analyst.solvers.attempt import Attempt
 from hazeglass.analyst.solvers.splitting import Splitting, default_max_iter
 from hazeglass.analyst.validation import as_covariance
-from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError
+from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError, warn
 
 __all__ = ["group_graphical_lasso", "solve_blocks"]
 
@@ -77,11 +75,10 @@ def group_graphical_lasso(
     if best is None:
         raise SolverInputError(f"no positive definite estimate was found in {count} iterations. Raise alpha.")
     if not reached:
-        warnings.warn(
+        warn(
             f"the group graphical lasso stopped after {count} iterations with gap/q = {best.gap / len(S):.2e} > tol = "
             f"{tol:.0e}. Raise max_iter or alpha, or accept the gap: the objective is within it of the optimum.",
             ConvergenceWarning,
-            stacklevel=2,
         )
     return Solution(
         best.precision, best.covariance, best.objective, best.gap, best.kkt, count, "group-admm", reached, penalty.alpha

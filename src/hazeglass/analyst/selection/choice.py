@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,7 @@ import numpy.typing as npt
 
 from hazeglass.analyst.penalties import Setting
 from hazeglass.analyst.solvers import Solution
-from hazeglass.errors import SelectionWarning
+from hazeglass.errors import SelectionWarning, warn
 
 __all__ = ["ABOVE_DISTANCE", "Choice", "PenaltyPath", "edge_count", "edge_support", "warn_at_the_edge"]
 
@@ -104,9 +103,7 @@ def warn_at_the_edge(method: str, path: PenaltyPath, best: int) -> None:
         why = f"an indefinite covariance, d(S) = {path.distance:.3g}, allows none below; less noise would"
     else:
         why = "nearly every pair is an edge there. Pass alpha to go lower, or use fdr to choose edges"
-    warnings.warn(
-        f"{method} chose the smallest penalty, {path.alphas[best]:.3g}: {why}.", SelectionWarning, stacklevel=3
-    )
+    warn(f"{method} chose the smallest penalty, {path.alphas[best]:.3g}: {why}.", SelectionWarning)
 
 
 def _geometric(top: float, bottom: float, size: int) -> list[float]:

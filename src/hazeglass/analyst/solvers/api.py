@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,7 +18,7 @@ from hazeglass.analyst.solvers.attempt import Attempt, Start
 from hazeglass.analyst.solvers.auto import SOLVERS, solve_block
 from hazeglass.analyst.solvers.components import Named, solve_blocks, split
 from hazeglass.analyst.validation import as_covariance, check_diagonal
-from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError
+from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError, warn
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,11 +187,10 @@ def _finish(answer: Named, tol: float, alpha: float) -> Solution:
     p = found.precision.shape[0]
     converged = answer.attempt.reached(tol)
     if not converged:
-        warnings.warn(
+        warn(
             f"{name} stopped after {steps} iterations with gap/p = {found.gap / p:.2e} > tol = {tol:.0e}. "
             "Raise max_iter or alpha, or accept the gap: the objective is within it of the optimum.",
             ConvergenceWarning,
-            stacklevel=4,
         )
     return Solution(
         found.precision, found.covariance, found.objective, found.gap, found.kkt, steps, name, converged, alpha
