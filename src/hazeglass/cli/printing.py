@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -21,6 +22,8 @@ class Printer:
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
         self.console = Console(quiet=quiet or as_json, highlight=False)
+        # that kernels are being compiled is no warning, though the library has to log it as one to be seen
+        logging.getLogger("hazeglass").setLevel(logging.ERROR if quiet else logging.NOTSET)
 
     def say(self, text: Any) -> None:
         """A sentence or a table for people."""
