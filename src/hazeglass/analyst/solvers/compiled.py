@@ -8,12 +8,14 @@ installation), kernels live in memory only.
 
 from __future__ import annotations
 
+import gc
 import logging
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numba
+from numba.core import event
 
 _OPTIONS = {
     "fastmath": {"contract", "reassoc", "nsz"},
@@ -23,6 +25,33 @@ _OPTIONS = {
     "_nrt": False,  # kernels allocate nothing and only look into their arguments: counting references costs compilation
 }
 _njit: Any = numba.njit  # its stubs do not know the last two options
+_register: Any = event.register
+
+
+class _PauseCollector(event.Listener):
+    """No search for cyclic garbage while one of our kernels compiles: each walks all that numba keeps."""
+
+    depth, was_on = 0, False
+
+    def on_start(self, event: Any) -> None:
+        if _is_ours(event):
+            if self.depth == 0:
+                self.was_on = gc.isenabled()
+                gc.disable()
+            self.depth += 1
+
+    def on_end(self, event: Any) -> None:
+        if _is_ours(event):
+            self.depth -= 1
+            if self.depth == 0 and self.was_on:
+                gc.enable()
+
+
+def _is_ours(event: Any) -> bool:
+    return str(event.data["dispatcher"].py_func.__module__).startswith("hazeglass.")
+
+
+_register("numba:compile", _PauseCollector())  # such events come under numba's lock, one at a time
 
 
 def announce_compilation(compiled: Any) -> None:
