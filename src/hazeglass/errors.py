@@ -20,7 +20,8 @@
     └── HazeglassWarning
         ├── ConvergenceWarning                 a solver stopped before its certificate
         ├── RepairWarning                      an indefinite covariance was moved, and by how much
-        └── SelectionWarning                   a choice at the edge of what was tried
+        ├── SelectionWarning                   a choice at the edge of what was tried
+        └── PublisherOnlyWarning               what only the publisher may know: never print it beside a release
 
 Messages say what must hold, what came, and what to do.
 """
@@ -41,6 +42,7 @@ __all__ = [
     "OutputError",
     "PlanError",
     "PrivacyRefusal",
+    "PublisherOnlyWarning",
     "RepairWarning",
     "SelectionWarning",
     "SimulationError",
@@ -123,6 +125,10 @@ class RepairWarning(HazeglassWarning):
 
 class SelectionWarning(HazeglassWarning):
     """A choice fell on the edge of what was tried."""
+
+
+class PublisherOnlyWarning(HazeglassWarning):
+    """Something about the data that only their publisher may know, such as how many cells could not be read."""
 
 
 def warn(message: str, category: type[HazeglassWarning]) -> None:

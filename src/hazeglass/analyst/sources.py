@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -170,10 +171,14 @@ def _of_release(release: Release) -> Source:
 
 def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
+    from hazeglass.compute.lines import BROKEN_LINES
     from hazeglass.compute.tables import blocks, floats, open_table
 
-    table = open_table(data)
-    rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names)])
+    table, unread = open_table(data), Counter[str]()
+    rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names, unread=unread)])
+    for name, cells in unread.items():
+        what = "lines do not have the fields of the header" if name == BROKEN_LINES else f"cells of {name!r} are no numbers"
+        raise InputError(f"rows must hold a number in every cell, but {cells:,} {what}. Correct or leave them out.")
     if not np.isfinite(rows).all():
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
     if len(rows) < 4:

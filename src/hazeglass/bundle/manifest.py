@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +27,7 @@ __all__ = [
     "Stage",
     "SyntheticNote",
     "Transform",
+    "pooled_rows",
 ]
 
 FORMAT = "hazeglass-release"
@@ -103,7 +104,9 @@ class Stage:
 
     Rows are x = (u - centre) / scale, u being the cell on [-1, 1] by the public bounds (`features` says which functions
     of them); rows are clipped to the l2 ball of `radius`; the sums of x and x x^T get noise of
-    standard deviation tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2.
+    standard deviation tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2,
+    and are divided by `rows`: the number of rows, or, where persons are protected and it is secret (`count_weight` above
+    0), a number of rows with noise of standard deviation tau / count_weight, moved into its public range.
     """
 
     mu: float
@@ -116,6 +119,8 @@ class Stage:
     centre: tuple[float, ...]
     scale: tuple[float, ...]
     features: FeatureKind = "linear"
+    rows: int = 0
+    count_weight: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -164,6 +169,9 @@ class Manifest:
     simulation: bool
     versions: Mapping[str, str]
     created: str
+    persons: int | None = None
+    order: Literal["shuffled", "kept"] | None = None
+    row_counts: Literal["public"] | None = None
     clip_radius: float | None = None
     stages: tuple[Stage, ...] = ()
     radius_search: RadiusSearch | None = None
@@ -191,6 +199,9 @@ class Manifest:
             "form": self.form,
             "unit": asdict(self.unit),
             "n": self.n,
+            "persons": self.persons,
+            "order": self.order,
+            "row_counts": self.row_counts,
             "columns": [_column_json(column) for column in self.columns],
             "mu": self.mu,
             "epsilon": self.epsilon,
@@ -224,6 +235,9 @@ class Manifest:
             simulation=document["simulation"],
             versions=document["versions"],
             created=document["created"],
+            persons=document["persons"],
+            order=document["order"],
+            row_counts=document["row_counts"],
             clip_radius=document["clip_radius"],
             stages=tuple(_stage_from_json(entry) for entry in document["stages"]),
             radius_search=_search_from_json(document["radius_search"]),
@@ -232,6 +246,19 @@ class Manifest:
             epsilon_delta_curve=tuple((p["epsilon"], p["delta"]) for p in document["epsilon_delta_curve"]),
             attack_odds=tuple((p["false_positive_rate"], p["true_positive_rate"]) for p in document["attack_odds"]),
         )
+
+
+def pooled_rows(stages: Sequence[Stage]) -> int:
+    """The number of rows of a release whose stages each state one: the mean by how well each is known.
+
+    >>> stage = Stage(1.0, 2.0, True, 1.0, 1.0, 1, "", (), (), rows=90, count_weight=1.0)
+    >>> pooled_rows([stage, replace(stage, rows=120, count_weight=2.0)])
+    114
+    """
+    if not all(stage.count_weight for stage in stages):
+        return stages[-1].rows
+    weights = [(stage.count_weight / stage.tau) ** 2 for stage in stages]
+    return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
 
 
 def _column_json(column: Column) -> dict[str, Any]:

@@ -9,10 +9,10 @@ import math
 
 from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.integrity import check_name
-from hazeglass.bundle.manifest import Column, Manifest, Stage
+from hazeglass.bundle.manifest import Column, Manifest, Stage, pooled_rows
 from hazeglass.errors import BundleError, InputError
 from hazeglass.guarantee.lattice import lattice_noise
-from hazeglass.guarantee.sensitivity import Unit, moments_distance, table_distance
+from hazeglass.guarantee.sensitivity import Unit, count_weight, moments_distance, table_distance
 
 __all__ = ["check_manifest"]
 
@@ -69,6 +69,11 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
     if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
         raise BundleError("release.json has a stage that does not describe every column. Ask for a new copy.")
+    person = manifest.unit.name == "person"
+    if (manifest.persons is not None) != person or (manifest.row_counts is not None) != (person and table):
+        raise BundleError("release.json must state the number of persons where it protects them, and only there.")
+    if (manifest.order is not None) != table:
+        raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
     if (manifest.unit.readings > 1) > (manifest.unit.name == "readings") or (manifest.unit.max_rows > 1) > (
         manifest.unit.name == "person"
     ):
@@ -123,6 +128,10 @@ def _moments_mu(manifest: Manifest) -> float:
     """The mu that the noise of all stages, and of the search for a radius, gives together."""
     spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
     search = manifest.radius_search
+    if any(stage.rows != manifest.n for stage in manifest.stages if not stage.count_weight):
+        raise BundleError("release.json has a stage of another number of rows than the release. Ask for a new copy.")
+    if manifest.n != pooled_rows(manifest.stages):
+        raise BundleError("release.json states another number of rows than its stages give. Ask for a new copy.")
     if search is not None:
         spent.append(manifest.unit.max_rows * math.sqrt(len(search.answers)) / search.noise_scale)
     return math.hypot(*spent)
@@ -136,6 +145,10 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
         raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
     if rows_in_ball and not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
         raise BundleError("release.json has a stage with neither clipped rows nor the box's radius. Do not rely on it.")
+    if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > count_weight(stage.radius) * (
+        1 + _TOLERANCE
+    ):
+        raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     columns = p * DEGREES[stage.features]
     mu = moments_distance(unit, columns=columns, radius=stage.radius, mean_weight=stage.mean_weight) / stage.tau
     if not abs(mu - stage.mu) <= _TOLERANCE * stage.mu:

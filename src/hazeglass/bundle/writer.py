@@ -97,15 +97,6 @@ class BundleWriter:
     folder: Path
     hashes: dict[str, str] = field(default_factory=dict)
 
-    def adopt(self, path: Path, name: str, sha256: str) -> None:
-        """Take in a file somebody else wrote beside the bundle; its hash is compared with theirs."""
-        if sha256_of(path) != sha256:
-            raise OutputError(f"{name} is not what its writer wrote. Check the disk, and publish again.")
-        target = self.folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(target)
-        self.hashes[name] = sha256
-
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """A Parquet part from a stream of batches."""
         import pyarrow.parquet as pq
@@ -115,6 +106,14 @@ class BundleWriter:
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             for batch in batches:
                 writer.write_batch(batch)
+
+    def table(self, name: str, table: pa.Table, row_group: int) -> None:
+        """A Parquet part from rows in hand, in row groups of a fixed number of rows."""
+        import pyarrow.parquet as pq
+
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(table, path, row_group_size=row_group, compression="none")
 
     def text(self, name: str, text: str) -> None:
         """A text file."""

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from hazeglass.errors import HazeglassError, HazeglassWarning
+from hazeglass.errors import HazeglassError, HazeglassWarning, PublisherOnlyWarning
 
 __all__ = ["clear_errors"]
 
@@ -29,7 +29,8 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                     return command(*args, **kwargs)
                 finally:
                     for warning in caught:
-                        typer.echo(f"note: {warning.message}", err=True)
+                        note = "" if issubclass(warning.category, PublisherOnlyWarning) else "note: "
+                        typer.echo(f"{note}{warning.message}", err=True)
         except HazeglassError as error:
             typer.echo(f"hazeglass: {error}", err=True)
             raise typer.Exit(error.exit_status) from None

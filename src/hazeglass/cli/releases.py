@@ -36,8 +36,9 @@ def rehearse_release(data: str, plan: Path, out: Path, ledger: Path | None, engi
     with printer.watch("reading") as progress:
         seen = rehearse(data, plan, out, ledger=ledger, engine=engine, progress=progress)
     made = seen.plan
+    size = f"{seen.persons:,} persons" if seen.rows is None else f"{seen.rows:,} rows"
     printer.say(
-        f"All is well: {seen.rows:,} rows and {len(made.columns)} columns would become a {made.form} release that "
+        f"All is well: {size} and {len(made.columns)} columns would become a {made.form} release that "
         f"protects {made.unit.in_words}, at mu = {made.guarantee.mu:.4g} (epsilon = {made.epsilon:.4g} at delta = "
         f"{made.delta:g})."
     )
@@ -48,6 +49,7 @@ def rehearse_release(data: str, plan: Path, out: Path, ledger: Path | None, engi
         {
             "dry_run": True,
             "rows": seen.rows,
+            "persons": seen.persons,
             "columns": list(made.names),
             "form": made.form,
             "unit": made.unit.name,
@@ -114,7 +116,7 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
-    kept = ("title", "form", "n", "mu", "epsilon", "delta", "simulation")
+    kept = ("title", "form", "n", "persons", "mu", "epsilon", "delta", "simulation")
     return {
         **{key: getattr(manifest, key) for key in kept},
         "unit": manifest.unit.name,
@@ -125,6 +127,9 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
 def _describe(release: Release, printer: Printer) -> None:
     manifest = release.manifest
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
-    printer.say(f"{plain(manifest.title)}: {manifest.form}, {manifest.n:,} rows, {len(manifest.columns)} columns.")
+    size = f"{manifest.n:,} rows"
+    if manifest.persons is not None:
+        size = f"{manifest.persons:,} persons, {'' if manifest.form == 'table' else 'about '}{size}"
+    printer.say(f"{plain(manifest.title)}: {manifest.form}, {size}, {len(manifest.columns)} columns.")
     for sentence in words.promise:
         printer.say(f"  {sentence}")

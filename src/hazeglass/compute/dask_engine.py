@@ -20,7 +20,6 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
-from hazeglass.compute.pieces import Partition
 from hazeglass.errors import HazeglassError, InputError, MissingExtraError
 
 __all__ = ["Dask"]
@@ -152,18 +151,18 @@ class _Task(Generic[B, R]):
         self._submit()
 
     def _submit(self) -> None:
-        work: tuple[Any, ...] = self.function, self.block
-        if isinstance(self.block, Partition):  # rows that the cluster itself computes, or holds already
-            work = self.function.with_rows, self.block.without_rows(), self.client.compute(self.block.wanted)
-        elif not getattr(self.block, "public", True):
-            work = self.function, self._handed_over()
+        lazy = getattr(self.block, "lazy_rows", None)  # rows that the cluster itself computes, or holds already
+        carried: Any = self.block if lazy is None else self.block.without_rows()  # type: ignore[attr-defined]
+        if not getattr(self.block, "public", True):
+            carried = self._handed_over(carried)
+        work = (self.function, carried) if lazy is None else (self.function.with_rows, carried, self.client.compute(lazy))
         self.future = self.client.submit(*work, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
 
-    def _handed_over(self) -> Any:
+    def _handed_over(self, carried: Any) -> Any:
         """The block on some worker; one that dies while it is being handed its block is passed over."""
         for attempt in range(1, _TRIES + 1):
             try:
-                return self.client.scatter([self.block], direct=True, hash=False)[0]
+                return self.client.scatter([carried], direct=True, hash=False)[0]
             except (OSError, TimeoutError):
                 time.sleep(0.5 * attempt)  # until the scheduler has noticed, or the worker is back
         raise self._lost()

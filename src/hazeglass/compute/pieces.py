@@ -1,24 +1,27 @@
 """Pieces of a table: stretches of rows that can be read one by one, by whoever works on them.
 
-A piece is a description wherever it can be (a file's name and the row groups to read), so that it can be sent to
-another process as it is. Rows in hand (`Loaded`) are a piece too, but `public` says that they must not stand in a task
-graph.
+A piece is a description wherever it can be (a file's name and the row groups or bytes to read), so that it can be sent
+to another process as it is. Rows in hand (`Loaded`) are a piece too, but `public` says that they must not stand in a
+task graph. How a table is cut into pieces depends on the table, never on the columns that are read.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from hazeglass.compute.cells import Column, id_column, number_column
+from hazeglass.compute.lines import LineReader, Lines, csv_header
 from hazeglass.compute.places import Place
+from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Columns", "CsvFile", "Loaded", "Partition", "Piece", "RowGroups", "csv_reader", "kinds_of", "parquet_file"]
+__all__ = ["Loaded", "Partition", "Piece", "RowGroups", "TextLines", "Wanted", "parquet_file"]
 
 
 class Piece(Protocol):
@@ -32,28 +35,46 @@ class Piece(Protocol):
     def public(self) -> bool:
         """Whether it holds nothing but names and numbers of files and rows."""
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
-        """Its rows in batches of bounded size."""
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
+        """Its rows in batches of bounded size; cells that cannot be read are null, and counted under their column."""
 
 
 @dataclass(frozen=True)
-class Columns:
-    """Which columns to read, `numbers` as float64, and how many rows at a time."""
+class Wanted:
+    """Which columns to read, `numbers` as float64 and `ids` as canonical text, and how many rows at a time."""
 
     numbers: tuple[str, ...]
-    others: tuple[str, ...]
+    ids: tuple[str, ...]
     block_rows: int
+    text: TextFormat
 
     @property
     def all(self) -> list[str]:
         """Numbers first."""
-        return [*self.numbers, *self.others]
+        return [*self.numbers, *self.ids]
 
-    def cut(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Batches of at most `block_rows` rows whose number columns are float64."""
-        for batch in batches:
-            for start in range(0, batch.num_rows, self.block_rows):
-                yield _as_floats(batch.slice(start, self.block_rows), self.numbers)
+    def batch(self, columns: Mapping[str, Column], unread: Counter[str]) -> pa.RecordBatch:
+        """One batch of cells as they came."""
+        import pyarrow as pa
+
+        arrays = []
+        for name in self.numbers:
+            array, cells = number_column(columns[name], self.text)
+            if cells:
+                unread[name] += cells
+            arrays.append(array)
+        arrays += [id_column(columns[name], self.text) for name in self.ids]
+        return pa.RecordBatch.from_arrays(arrays, names=self.all)
+
+    def cut(self, columns: Mapping[str, Column], rows: int, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
+        """The same rows in batches of at most `block_rows`."""
+        for start in range(0, rows, self.block_rows):
+            stop = min(rows, start + self.block_rows)
+            yield self.batch({name: _slice(columns[name], start, stop) for name in self.all}, unread)
+
+
+def _slice(column: Column, start: int, stop: int) -> Column:
+    return column[start:stop] if isinstance(column, list) else column.slice(start, stop - start)
 
 
 @dataclass(frozen=True, repr=False)
@@ -61,16 +82,17 @@ class Loaded:
     """Rows in memory."""
 
     number: int
-    held: tuple[pa.RecordBatch, ...]
-    columns: Columns
+    rows: int
+    columns: Mapping[str, Column]
+    wanted: Wanted
     public = False
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows."""
-        return self.columns.cut(self.held)
+        return self.wanted.cut(self.columns, self.rows, unread)
 
     def __repr__(self) -> str:
-        return f"<piece {self.number}: {sum(batch.num_rows for batch in self.held)} rows in memory>"
+        return f"<piece {self.number}: {self.rows} rows in memory>"
 
 
 @dataclass(frozen=True)
@@ -79,41 +101,40 @@ class RowGroups:
 
     number: int
     groups: tuple[tuple[Place, int], ...]
-    columns: Columns
+    wanted: Wanted
     public = True
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows; one core decodes them, because other pieces keep the others busy."""
         for place in dict.fromkeys(place for place, _ in self.groups):
             with parquet_file(place) as file:
-                missing = [name for name in self.columns.all if name not in file.schema_arrow.names]
-                if missing:
-                    raise DataError(f"every file must hold the same columns, but {place.name} has no {missing[0]!r}.")
+                _check_same_columns(self.wanted.all, file.schema_arrow.names, place)
                 for group in (group for where, group in self.groups if where == place):
                     read = file.iter_batches(
-                        self.columns.block_rows, row_groups=[group], columns=self.columns.all, use_threads=False
+                        self.wanted.block_rows, row_groups=[group], columns=self.wanted.all, use_threads=False
                     )
-                    yield from self.columns.cut(_reading(read, place))
+                    for batch in _reading(read, place):
+                        yield self.wanted.batch({name: batch.column(name) for name in self.wanted.all}, unread)
 
 
 @dataclass(frozen=True)
-class CsvFile:
-    """One of several CSV files."""
+class TextLines:
+    """Lines of a CSV file."""
 
     number: int
-    place: Place
-    columns: Columns
+    lines: Lines
+    wanted: Wanted
     public = True
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows, as they are parsed."""
-        import pyarrow as pa
-
-        reader = csv_reader(self.place, self.columns)
-        try:
-            yield from self.columns.cut(reader)
-        except pa.ArrowInvalid as error:
-            raise _csv_error(self.place, error, self.columns.all) from None
+        place, text = self.lines.place, self.wanted.text
+        names, _ = csv_header(place, text)
+        _check_same_columns(self.wanted.all, names, place)
+        reader = LineReader(place, text, names)
+        for block in self.lines.blocks():
+            columns = reader.columns(block, self.wanted.numbers, self.wanted.ids, unread)
+            yield from self.wanted.cut(columns, block.count(b"\n"), unread)
 
 
 @dataclass(frozen=True, repr=False)
@@ -122,17 +143,18 @@ class Partition:
 
     number: int
     frame: Any
-    columns: Columns
+    wanted: Wanted
     public = True
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows."""
-        return self.loaded(self.wanted.compute()).batches()
+        return self.loaded(self.lazy_rows.compute()).batches(unread)
 
     @property
-    def wanted(self) -> Any:
+    def lazy_rows(self) -> Any:
         """The columns to read, not computed yet."""
-        return self.frame[self.columns.all]
+        names = {str(name): name for name in self.frame.columns}
+        return self.frame[[names[name] for name in self.wanted.all]]
 
     def without_rows(self) -> Partition:
         """The same without what leads to its rows."""
@@ -140,13 +162,18 @@ class Partition:
 
     def loaded(self, frame: Any) -> Loaded:
         """The same once its rows are computed."""
-        import pyarrow as pa
+        from hazeglass.compute.tables import frame_columns
 
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        return Loaded(self.number, tuple(table.to_batches(max_chunksize=self.columns.block_rows)), self.columns)
+        return Loaded(self.number, len(frame), frame_columns(frame), self.wanted)
 
     def __repr__(self) -> str:
         return f"<piece {self.number}: a partition of a dask dataframe>"
+
+
+def _check_same_columns(wanted: Sequence[str], names: Sequence[str], place: Place) -> None:
+    for name in wanted:
+        if name not in names:
+            raise DataError(f"every file must hold the same columns, but {place.name} has no {name!r}.")
 
 
 def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.RecordBatch]:
@@ -168,78 +195,3 @@ def parquet_file(place: Place) -> Any:
         return pq.ParquetFile(place.open_file(), pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowInvalid, OSError):
         raise DataError(f"{place.name} cannot be read as Parquet; it may be damaged or of another kind.") from None
-
-
-def csv_reader(place: Place, columns: Columns | None) -> Any:
-    """A CSV file's batches; every column with inferred types when `columns` is None."""
-    import pyarrow as pa
-    from pyarrow import csv
-
-    numbers, others = (columns.numbers, columns.others) if columns else ((), ())
-    types = {name: pa.float64() for name in numbers} | {name: pa.string() for name in others}
-    options = csv.ConvertOptions(
-        column_types=types or None,
-        include_columns=None if columns is None else columns.all,
-        strings_can_be_null=True,
-    )
-    parse = csv.ParseOptions(delimiter="\t" if place.suffix == ".tsv" else ",")
-    read = csv.ReadOptions(block_size=1 << 22)
-    try:
-        return csv.open_csv(place.open_stream(), convert_options=options, parse_options=parse, read_options=read)
-    except (pa.ArrowInvalid, pa.ArrowKeyError, UnicodeDecodeError) as error:
-        raise _csv_error(place, error, (*numbers, *others)) from None
-
-
-def _csv_error(place: Place, error: Exception, columns: Sequence[str]) -> DataError:
-    """One sentence about a CSV file that does not parse, without quoting any cell."""
-    text = str(error)
-    row = re.search(r"Row #(\d+)", text)
-    where = f"{place.name}, row {row.group(1)}" if row else place.name
-    if column := re.search(r"In CSV column #(\d+)", text):
-        index = int(column.group(1))
-        name = columns[index] if index < len(columns) else f"number {index + 1}"
-        return DataError(
-            f"column {name!r} must hold numbers, but a cell in {where} is not one. "
-            "Correct the cell, leave it empty if it is missing, or take the column out of the plan."
-        )
-    if fields := re.search(r"Expected (\d+) columns, got (\d+)", text):
-        return DataError(f"every row must have {fields.group(1)} fields, but one in {where} has {fields.group(2)}.")
-    if "Empty CSV" in text:
-        return DataError(f"{place.name} is empty: it must hold a header and at least 2 rows.")
-    if "Column" in text and "include_columns" in text:
-        return DataError(f"every file must hold the same columns; {place.name} lacks one of them.")
-    return DataError(f"{where} cannot be read as CSV text in UTF-8; check its separator, quotes and encoding.")
-
-
-def kinds_of(schema: pa.Schema) -> dict[str, str]:
-    """'continuous', 'integer' or 'other' per column."""
-    import pyarrow.types as pt
-
-    def kind(field: pa.Field) -> str:
-        if pt.is_floating(field.type) or pt.is_decimal(field.type):
-            return "continuous"
-        if pt.is_integer(field.type) or pt.is_boolean(field.type):
-            return "integer"
-        return "other"
-
-    return {str(field.name): kind(field) for field in schema}
-
-
-def _as_floats(batch: pa.RecordBatch, numbers: Sequence[str]) -> pa.RecordBatch:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as pt
-
-    wanted = set(numbers)
-    arrays = []
-    for field, array in zip(batch.schema, batch.columns, strict=True):
-        if field.name in wanted and not pt.is_float64(field.type):
-            numeric = kinds_of(pa.schema([field]))[field.name] != "other" or pt.is_null(field.type)
-            if not numeric:
-                raise DataError(
-                    f"column {field.name!r} must hold numbers, but its type is {field.type}. "
-                    "Convert it, or take the column out of the plan."
-                )
-            array = pc.cast(array, pa.float64(), safe=False)
-        arrays.append(array)
-    return pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)

@@ -48,9 +48,14 @@ class Place:
         kind = SUFFIXES.get(self.suffix)
         if kind is None:
             raise DataError(f"the data file must end in .csv, .csv.gz, .tsv or .parquet, got {self.name!r}.")
-        if _file_system(self.address).get_file_info(self.path).size == 0:
+        if self.size == 0:
             raise DataError(f"{self.name} is empty: it must hold a header and at least 2 rows.")
         return kind
+
+    @property
+    def size(self) -> int:
+        """Its number of bytes."""
+        return int(_file_system(self.address).get_file_info(self.path).size)
 
     def open_file(self) -> Any:
         """For reading anywhere in it."""

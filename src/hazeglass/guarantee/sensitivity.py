@@ -13,7 +13,7 @@ from typing import Literal, get_args
 
 from hazeglass.errors import InputError
 
-__all__ = ["UNITS", "Unit", "UnitName", "mean_weight", "moments_distance", "table_distance"]
+__all__ = ["UNITS", "Unit", "UnitName", "count_weight", "mean_weight", "moments_distance", "table_distance"]
 
 UnitName = Literal["entry", "readings", "record", "person", "column"]
 UNITS: tuple[UnitName, ...] = get_args(UnitName)
@@ -103,3 +103,12 @@ def mean_weight(radius: float, rows: int, mu: float) -> float:
     It buys a mean whose error is negligible beside that of the second moments, for a few per cent more noise.
     """
     return radius * math.sqrt(min(1 / math.sqrt(rows * mu), 0.25))
+
+
+def count_weight(radius: float) -> float:
+    """The weight b = r^2 / sqrt(2) of the number of rows, which a release that protects persons holds with noise tau / b.
+
+    It costs nothing: a person with j of at most m rows in the place of one with m moves the count by b (m - j), and the
+    distance of all sums together, convex in j, is m sqrt(b^2 + a^2 r^2 + r^4 / 2) <= m (r^2 + a^2) at j = 0.
+    """
+    return radius**2 / math.sqrt(2)

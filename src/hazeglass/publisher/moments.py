@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.sensitivity import Unit, mean_weight, moments_distance
+from hazeglass.guarantee.sensitivity import Unit, count_weight, mean_weight, moments_distance
 from hazeglass.publisher.clip import clip_to_lattice, standardise_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
@@ -52,42 +52,61 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NoisyMoments:
-    """What one stage releases: noisy mean and second moments of its rows x, with the noise's standard deviations."""
+    """What one stage releases: noisy mean and second moments of its rows x, with the noise's standard deviations.
+
+    `rows` is what the sums were divided by: the public number of rows, or, for persons, a noisy one.
+    """
 
     stage: Stage
+    rows: IntArray
     mean: FloatArray
     second: FloatArray
-    mean_noise_sd: float
-    second_noise_sd: float
-    diagonal_noise_sd: float
+    mean_noise_sd: FloatArray
+    second_noise_sd: FloatArray
+    diagonal_noise_sd: FloatArray
     total_variation: float
+
+    def divided(self, rows: int | IntArray) -> NoisyMoments:
+        """Sums become means: divided by the number of rows as it is released."""
+        rows = np.asarray(rows)
+        return replace(
+            self,
+            stage=replace(self.stage, rows=int(rows)) if rows.ndim == 0 else self.stage,
+            rows=rows,
+            mean=self.mean / rows[..., None],
+            second=self.second / rows[..., None, None],
+            mean_noise_sd=self.mean_noise_sd / rows,
+            second_noise_sd=self.second_noise_sd / rows,
+            diagonal_noise_sd=self.diagonal_noise_sd / rows,
+        )
 
     def standardisation(self) -> tuple[FloatArray, FloatArray]:
         """Centre and scale for a stage that follows."""
         squares = np.diagonal(self.second, axis1=-2, axis2=-1)
-        return standardisation(self.mean, squares, self.mean_noise_sd, self.diagonal_noise_sd)
+        return standardisation(self.mean, squares, self.mean_noise_sd[..., None], self.diagonal_noise_sd[..., None])
 
     def released(self, names: tuple[str, ...]) -> ReleasedMoments:
         """The same with names, as it goes into the bundle."""
         p = self.mean.size
-        noise = np.full((p, p), self.second_noise_sd)
-        np.fill_diagonal(noise, self.diagonal_noise_sd)
+        noise = np.full((p, p), float(self.second_noise_sd))
+        np.fill_diagonal(noise, float(self.diagonal_noise_sd))
         features = features_of(names, self.stage.features)
-        return ReleasedMoments(features, self.mean, self.second, np.full(p, self.mean_noise_sd), noise)
+        return ReleasedMoments(features, self.mean, self.second, np.full(p, float(self.mean_noise_sd)), noise)
 
 
 def publish_moments(
     rows: Rows, plan: Plan, engine: Engine, bits: BitSource
 ) -> tuple[list[NoisyMoments], RadiusSearch | None]:
     """One stage, or two when the plan is adaptive; before them the search for a radius when the plan asks for one."""
+    size = rows.public_size
     if plan.adaptive:
-        first = _run_stage(rows, first_stage(plan, rows.n, plan.guarantee.share(FIRST_STAGE_SHARE)), engine, bits)
-        return [first, _run_stage(rows, second_stage(plan, rows.n, first), engine, bits)], None
+        first = _run_stage(rows, first_stage(plan, size, plan.guarantee.share(FIRST_STAGE_SHARE)), engine, bits)
+        return [first, _run_stage(rows, second_stage(plan, size, first), engine, bits)], None
     search, guarantee, radius = None, plan.guarantee, None
     if plan.clip_radius == "private":
         search = private_radius(rows, plan.unit, plan.guarantee.share(RADIUS_SHARE), engine, bits)
         guarantee, radius = plan.guarantee.share(1 - RADIUS_SHARE), search.radius
-    return [_run_stage(rows, first_stage(plan, rows.n, guarantee, radius), engine, bits)], search
+    return [_run_stage(rows, first_stage(plan, size, guarantee, radius), engine, bits)], search
 
 
 def first_stage(plan: Plan, n: int, guarantee: GaussianDP, radius: float | None = None) -> Stage:
@@ -133,19 +152,23 @@ def _stage(
     scale: FloatArray,
     features: FeatureKind = "linear",
 ) -> Stage:
+    """`n` is the public number of rows, or of persons: each has at most `max_rows` rows, and how many is secret."""
     weight = mean_weight(radius, n, guarantee.mu)
     distance = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight)
+    person = unit.name == "person"
     return Stage(
         mu=guarantee.mu,
         radius=radius,
         clipped=clipped,
         mean_weight=weight,
         tau=distance / guarantee.mu,
-        steps=_steps(n, radius if clipped else 1.0, distance / guarantee.mu),
+        steps=_steps(n * unit.max_rows, radius if clipped else 1.0, distance / guarantee.mu),
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
         features=features,
+        rows=0 if person else n,
+        count_weight=count_weight(radius) if person else 0.0,
     )
 
 
@@ -161,8 +184,9 @@ def _steps(n: int, largest: float, tau: float) -> int:
 
 
 def _run_stage(rows: Rows, stage: Stage, engine: Engine, bits: BitSource) -> NoisyMoments:
-    first, second = exact_sums(rows, stage, engine)
-    return add_noise(first, second, stage, rows.n, bits)
+    noisy = add_noise(*exact_sums(rows, stage, engine), rows.n, stage, bits)
+    released = int(np.clip(noisy.rows, *rows.public_range)) if stage.count_weight else rows.n
+    return noisy.divided(released)
 
 
 def exact_sums(rows: Rows, stage: Stage, engine: Engine) -> tuple[IntArray, IntArray]:
@@ -191,7 +215,7 @@ class PieceSums:
 
     stage: Stage
 
-    def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> tuple[IntArray, IntArray]:
+    def __call__(self, cells: Cells, start: int, blocks: Iterator[Block]) -> tuple[IntArray, IntArray]:
         """Sum up, a few thousand rows at a time, so that they stay in the processor's cache."""
         centre, scale = np.array(self.stage.centre), np.array(self.stage.scale)
         features = centre.size * DEGREES[self.stage.features]
@@ -219,7 +243,7 @@ def _tiles(block: Block, features: int) -> Iterator[Block]:
         yield [column[start : start + rows] for column in block]
 
 
-def add_noise(first: IntArray, second: IntArray, stage: Stage, n: int, bits: BitSource) -> NoisyMoments:
+def add_noise(first: IntArray, second: IntArray, rows: int, stage: Stage, bits: BitSource) -> NoisyMoments:
     """The only place where sums meet noise; nothing before this line may leave the publisher.
 
     Leading axes, if the sums have any, are independent releases, each with noise of its own: the audit runs many.
@@ -228,21 +252,28 @@ def add_noise(first: IntArray, second: IntArray, stage: Stage, n: int, bits: Bit
     on_mean = RoundedGaussian(_whole(stage.tau * steps / stage.mean_weight))
     off_diagonal = RoundedGaussian(_whole(stage.tau * steps**2))
     on_diagonal = RoundedGaussian(_whole(math.sqrt(2) * stage.tau * steps**2))
-    rows, columns = np.triu_indices(p, 1)
+    upper, lower = np.triu_indices(p, 1)
     releases, diagonal = first.shape[:-1], np.arange(p)
     noise = np.zeros(second.shape, dtype=np.int64)
-    noise[..., rows, columns] = _draw(off_diagonal, (*releases, rows.size), bits)
-    noise[..., columns, rows] = noise[..., rows, columns]
+    noise[..., upper, lower] = _draw(off_diagonal, (*releases, upper.size), bits)
+    noise[..., lower, upper] = noise[..., upper, lower]
     noise[..., diagonal, diagonal] = _draw(on_diagonal, first.shape, bits)
+    noisy_first, loss = first + _draw(on_mean, first.shape, bits), 0.0
+    count = np.full(releases, rows)
+    if stage.count_weight:
+        on_count = RoundedGaussian(_whole(stage.tau / stage.count_weight))
+        count, loss = count + _draw(on_count, releases, bits), total_variation(on_count)
     return NoisyMoments(
         stage=stage,
-        mean=(first + _draw(on_mean, first.shape, bits)) / (n * steps),
-        second=(second + noise) / (n * steps**2),
-        mean_noise_sd=math.sqrt(on_mean.variance) / (n * steps),
-        second_noise_sd=math.sqrt(off_diagonal.variance) / (n * steps**2),
-        diagonal_noise_sd=math.sqrt(on_diagonal.variance) / (n * steps**2),
-        total_variation=p * total_variation(on_mean)
-        + rows.size * total_variation(off_diagonal)
+        rows=count,
+        mean=noisy_first / steps,
+        second=(second + noise) / steps**2,
+        mean_noise_sd=np.full(releases, math.sqrt(on_mean.variance) / steps),
+        second_noise_sd=np.full(releases, math.sqrt(off_diagonal.variance) / steps**2),
+        diagonal_noise_sd=np.full(releases, math.sqrt(on_diagonal.variance) / steps**2),
+        total_variation=loss
+        + p * total_variation(on_mean)
+        + upper.size * total_variation(off_diagonal)
         + p * total_variation(on_diagonal),
     )
 

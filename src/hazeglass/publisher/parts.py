@@ -1,22 +1,34 @@
-"""The parts of a table release: each piece of the rows becomes one file, written by whoever worked on it.
+"""The rows of a table release, from noisy pieces to parts of fixed size in a random order.
+
+Two passes. In the first, whoever works on a piece draws its noise and deals its noisy rows at random into buckets, in a
+file of its own beside the release. In the second, this process puts each bucket into a random order and writes the
+buckets one after the other, cut into parts and row groups whose sizes depend on the number of columns alone. Rows dealt
+independently and then permuted within their bucket are in a uniformly random order (docs/maths/shuffle.md), and memory
+is set by a bucket. Raw rows never touch the disk.
+
+Noise belongs to a row's number and not to the piece it came in: it is drawn for stretches of `noise_rows` rows counted
+over the whole table, so that a simulation gives the same rows however the data are cut.
 
 A piece may be worked on more than once, when a worker is lost. Every attempt draws noise of its own and writes under a
-name of its own; the publisher takes one attempt of each piece into the release and removes the others unseen, so that
-no row is ever out twice with different noise.
+name of its own; the publisher takes one attempt of each piece and removes the others unseen.
 """
 
 from __future__ import annotations
 
+import math
 import shutil
 import time
 import uuid
-from collections.abc import Iterable, Iterator
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hazeglass.bundle.writer import BundleWriter, sha256_of
+import numpy as np
+
+from hazeglass.compute.engines import Engine, Threads
 from hazeglass.errors import OutputError
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells
@@ -25,42 +37,101 @@ from hazeglass.publisher.table import TableMechanism
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Attempt", "NoisyPart", "attempts_beside", "take_parts"]
+    from hazeglass.publisher.publish import PartWriter
+
+__all__ = ["Buckets", "NoisyPiece", "bucket_count", "part_rows", "recut", "spill_beside", "write_parts"]
+
+_PART_CELLS = 1 << 22
+_MOST_PART_ROWS, _ROW_GROUP = 1 << 20, 1 << 16
+_MOST_NOISE_ROWS = 1 << 14
+_CHUNK_ROWS = 1 << 18  # rows of a piece that are dealt at a time
+_FIRST_BUCKET = 1 << 48  # streams of bits from here on belong to buckets, those below to rows
+_OPEN_FILES = 256
+
+
+def part_rows(columns: int) -> int:
+    """How many rows a part holds: the largest power of two that keeps it within 32 MiB."""
+    return min(_MOST_PART_ROWS, 1 << max(6, (_PART_CELLS // columns).bit_length() - 1))
+
+
+def noise_rows(columns: int) -> int:
+    """For how many rows noise is drawn at a time."""
+    return min(_MOST_NOISE_ROWS, part_rows(columns))
+
+
+def bucket_count(rows: int, columns: int) -> int:
+    """How many buckets rows are dealt into."""
+    return math.ceil(rows / part_rows(columns))
 
 
 @dataclass(frozen=True)
-class Attempt:
-    """A file one worker wrote for a piece: what it is called, and the hash of its bytes."""
+class NoisyPiece:
+    """Draw noise for one piece and deal its rows. It carries no key: bits are drawn where it runs.
 
-    name: str
-    sha256: str
-
-
-@dataclass(frozen=True)
-class NoisyPart:
-    """Draw noise for one piece and write it. It carries no key: bits are drawn where it runs."""
+    `n` is the number of rows of the whole table, `buckets` 1 where the order is kept.
+    """
 
     mechanism: TableMechanism
     bits: BitSource
-    folder: str
+    n: int
+    buckets: int
+    folder: Path | None = None
 
-    def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> Attempt:
-        import pyarrow.parquet as pq
-
-        path = Path(self.folder) / f"{number:05d}-{uuid.uuid4().hex}.parquet"
-        with pq.ParquetWriter(path, self.schema(), compression="zstd") as writer:
-            for batch in self.batches(cells, number, blocks):
-                writer.write_batch(batch)
-        return Attempt(path.name, sha256_of(path))
-
-    def batches(self, cells: Cells, number: int, blocks: Iterator[Block]) -> Iterator[pa.RecordBatch]:
-        """The noisy rows, block by block."""
+    def __call__(self, cells: Cells, start: int, blocks: Iterator[Block]) -> Path | list[pa.RecordBatch]:
+        """The dealt rows, in a file of `folder` where there is one."""
         import pyarrow as pa
 
-        schema, bits = self.schema(), self.bits.stream(number)
+        dealt = (bucket for chunk in self.dealt(cells, start, blocks) for bucket in chunk)
+        if self.folder is None:
+            return list(dealt)
+        path = self.folder / f"{uuid.uuid4().hex}.arrow"
+        with pa.ipc.new_file(str(path), self.schema()) as sink:
+            for batch in dealt:
+                sink.write_batch(batch)
+        return path
+
+    def dealt(self, cells: Cells, start: int, blocks: Iterator[Block]) -> Iterator[list[pa.RecordBatch]]:
+        """Chunks of noisy rows, each as one batch for every bucket."""
+        for chunk in _chunks(self.noisy(cells, start, blocks), _CHUNK_ROWS):
+            table = _table([rows for rows, _ in chunk], self.schema())
+            if self.buckets == 1:
+                yield [table]
+                continue
+            bucket = np.concatenate([bucket for _, bucket in chunk])
+            order = np.argsort(bucket, kind="stable")
+            ends = np.cumsum(np.bincount(bucket, minlength=self.buckets))
+            sorted_rows = table.take(order)
+            yield [sorted_rows.slice(end - size, size) for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
+
+    def noisy(
+        self, cells: Cells, start: int, blocks: Iterator[Block]
+    ) -> Iterator[tuple[pa.RecordBatch, np.ndarray[Any, np.dtype[np.int64]]]]:
+        """Noisy rows and the bucket of each; a stretch of noise is drawn whole and used for the rows that are here."""
+        import pyarrow as pa
+
+        step, schema = noise_rows(len(self.mechanism.columns)), self.schema()
+        at, drawn, noise, bucket = start, -1, [], np.zeros(0, dtype=np.int64)
         for block in blocks:
-            noisy = self.mechanism.release(block, cells.unit_box(block), bits)
-            yield pa.RecordBatch.from_arrays([pa.array(column) for column in noisy], schema=schema)
+            done, rows = 0, block[0].size
+            while done < rows:
+                number, first = divmod(at, step)
+                if number != drawn:
+                    size, bits = min(step, self.n - number * step), self.bits.stream(number)
+                    noise, bucket, drawn = self.mechanism.noise(size, bits), self._deal(size, bits), number
+                count = min(step - first, rows - done)
+                raw = [column[done : done + count] for column in block]
+                here = [column[first : first + count] for column in noise]
+                noisy = self.mechanism.release(raw, cells.unit_box(raw), here)
+                yield pa.RecordBatch.from_arrays([pa.array(column) for column in noisy], schema=schema), bucket[
+                    first : first + count
+                ]
+                at, done = at + count, done + count
+
+    def _deal(self, rows: int, bits: BitSource) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """A bucket for each row; that buckets are not quite equally likely does not matter, rows are alike."""
+        if self.buckets == 1:
+            return np.zeros(rows, dtype=np.int64)
+        return ((bits.uint64(rows) >> np.uint64(32)) * np.uint64(self.buckets) >> np.uint64(32)).astype(np.int64)
 
     def schema(self) -> pa.Schema:
         """Names and types of the released columns."""
@@ -71,10 +142,119 @@ class NoisyPart:
         return pa.schema([(column.name, kind) for column, kind in zip(self.mechanism.columns, types, strict=True)])
 
 
+def _chunks(
+    batches: Iterator[tuple[pa.RecordBatch, Any]], rows: int
+) -> Iterator[list[tuple[pa.RecordBatch, Any]]]:
+    """Batches in groups of at least so many rows."""
+    held: list[tuple[pa.RecordBatch, Any]] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(one.num_rows for one, _ in held) >= rows:
+            yield held
+            held = []
+    if held:
+        yield held
+
+
+def _table(batches: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    """One batch of several."""
+    import pyarrow as pa
+
+    table = pa.Table.from_batches(batches, schema=schema).combine_chunks()
+    (whole,) = table.to_batches() or [pa.RecordBatch.from_pylist([], schema=schema)]
+    return whole
+
+
+# ------------------------------------------------------------------------------------------- buckets in a random order
+
+
+class Buckets:
+    """The dealt rows of all pieces, in files or in memory, each a list of batches: `count` of them for every chunk."""
+
+    def __init__(self, pieces: Sequence[Path | list[pa.RecordBatch]], count: int) -> None:
+        self._pieces, self.count = pieces, count
+        self._open: OrderedDict[Path, Any] = OrderedDict()
+
+    def bucket(self, number: int) -> Iterator[pa.RecordBatch]:
+        """Its rows in the order of the data."""
+        for piece in self._pieces:
+            reader = None if isinstance(piece, list) else self._reader(piece)
+            batches = len(piece) if isinstance(piece, list) else reader.num_record_batches
+            for k in range(number, batches, self.count):
+                yield piece[k] if isinstance(piece, list) else reader.get_batch(k)
+
+    def in_order(self, shuffled: bool, bits: BitSource, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """All rows: as they came, or bucket after bucket, each in an order of its own that nobody knows."""
+        if not shuffled:
+            yield from self.bucket(0)
+            return
+        for number in range(self.count):
+            rows = _table(list(self.bucket(number)), schema)
+            yield rows.take(_permutation(rows.num_rows, bits.stream(_FIRST_BUCKET + number)))
+
+    def _reader(self, path: Path) -> Any:
+        """Files stay open, but not more than a process may have."""
+        import pyarrow as pa
+
+        if not path.exists():
+            raise OutputError(
+                "a worker wrote its rows where this process does not see them. Every worker must reach the folder the "
+                "release is written to under the same path."
+            )
+        if path not in self._open:
+            if len(self._open) >= _OPEN_FILES:
+                self._open.popitem(last=False)
+            self._open[path] = pa.ipc.open_file(pa.memory_map(str(path)))
+        return self._open[path]
+
+
+def _permutation(size: int, bits: BitSource) -> np.ndarray[Any, np.dtype[np.int64]]:
+    """Uniform: the order of random keys, drawn again in the rare case that two are equal."""
+    while True:
+        keys = bits.uint64(size)
+        order = np.argsort(keys, kind="stable")
+        ranked = keys[order]
+        if not (ranked[1:] == ranked[:-1]).any():
+            return np.asarray(order)
+
+
+# --------------------------------------------------------------------------------------------------------------- parts
+
+
+def recut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
+    """The same rows in tables of exactly so many, but for the last."""
+    import pyarrow as pa
+
+    held: list[pa.RecordBatch] = []
+    size = 0
+    for batch in batches:
+        done = 0
+        while done < batch.num_rows:
+            take = min(rows - size, batch.num_rows - done)
+            held.append(batch.slice(done, take))
+            size, done = size + take, done + take
+            if size == rows:
+                yield pa.Table.from_batches(held)
+                held, size = [], 0
+    if held:
+        yield pa.Table.from_batches(held)
+
+
+def write_parts(batches: Iterable[pa.RecordBatch], columns: int, writer: PartWriter, engine: Engine) -> None:
+    """Rows as data/part-00000.parquet and so on, written side by side; remote workers are not asked."""
+    numbered = enumerate(recut(batches, part_rows(columns)))
+
+    def write(part: tuple[int, pa.Table]) -> None:
+        writer.table(f"data/part-{part[0]:05d}.parquet", part[1].combine_chunks(), _ROW_GROUP)
+
+    for _ in (Threads() if engine.remote else engine).map(write, numbered):
+        pass
+
+
 @contextmanager
-def attempts_beside(writer: BundleWriter) -> Iterator[Path]:
-    """A folder for attempts inside the unfinished bundle; whatever was not taken from it is gone at the end."""
-    folder = writer.folder / "attempts"
+def spill_beside(bundle: Path) -> Iterator[Path]:
+    """A folder for noisy pieces inside the unfinished bundle; it is gone at the end."""
+    folder = bundle.resolve() / "attempts"
     folder.mkdir()
     try:
         yield folder
@@ -90,15 +270,3 @@ def _remove(folder: Path, tries: int = 100) -> None:
             return
         time.sleep(0.05)
     raise OutputError("attempts that are not part of the release cannot be removed; the release was given up.")
-
-
-def take_parts(attempts: Iterable[Attempt], folder: Path, writer: BundleWriter) -> None:
-    """Move one attempt of each piece into the bundle, in the order of the pieces."""
-    for part, attempt in enumerate(attempts):
-        path = folder / attempt.name
-        if not path.exists():
-            raise OutputError(
-                f"a worker wrote part {part} where this process does not see it. Every worker must reach the folder "
-                "the release is written to under the same path."
-            )
-        writer.adopt(path, f"data/part-{part:05d}.parquet", attempt.sha256)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -14,7 +15,7 @@ import numpy as np
 from hazeglass._version import __version__
 from hazeglass.bundle.catalogue import croissant, datapackage
 from hazeglass.bundle.features import DEGREES
-from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote
+from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
@@ -25,20 +26,19 @@ from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
 from hazeglass.publisher.account import charged
 from hazeglass.publisher.moments import design_stages, publish_moments
-from hazeglass.publisher.parts import NoisyPart, attempts_beside, take_parts
+from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import SEARCH_STEPS
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Rows
-from hazeglass.publisher.synthetic import SyntheticRows, synthetic_rows
+from hazeglass.publisher.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
 from hazeglass.publisher.table import TableMechanism
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PartWriter", "describe", "publish", "write_moments"]
+__all__ = ["PartWriter", "check_design", "describe", "publish", "write_moments", "write_table"]
 
-_ROWS_PER_PART = 1 << 22
 Progress = Callable[[int], None]
 
 
@@ -76,27 +76,49 @@ def publish(
     secret = _bits(simulate_seed)
     target = check_new(out)
     with open_engine(engine) as workers:
-        rows = Rows(plan, open_table(data), progress)
-        with charged(ledger, plan, _draws(plan, rows.n), secret, target) as bits, new_folder(out) as folder:
+        rows = Rows(plan, open_table(data, plan.text), progress)
+        check_design(rows)
+        with charged(ledger, plan, _draws(rows), secret, target) as bits, new_folder(out) as folder:
             writer = BundleWriter(folder)
-            release = _publish_table if plan.form == "table" else write_moments
-            _finish(writer, release(rows, plan, writer, workers, bits))
-    return load(out)
+            if plan.form == "table":
+                with spill_beside(folder) as spill:
+                    manifest = write_table(rows, writer, workers, bits, spill)
+            else:
+                manifest = write_moments(rows, writer, workers, bits)
+            _finish(writer, manifest)
+            release = load(folder)  # verified before it gets its name and before the charge is confirmed
+    rows.tell_publisher()
+    return replace(release, path=target)
 
 
 class PartWriter(Protocol):
-    """Where released moments and synthetic rows go."""
+    """Where released moments and rows go."""
 
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """One part from a stream of batches."""
 
+    def table(self, name: str, table: pa.Table, row_group: int) -> None:
+        """One part from rows in hand."""
 
-def _draws(plan: Plan, rows: int) -> int:
-    """At most how many draws of noise the release takes."""
-    p = len(plan.columns)
+
+def check_design(rows: Rows) -> None:
+    """Refuse, from public numbers alone, what no mechanism can do; nothing has been drawn or charged yet."""
+    plan, size = rows.plan, rows.public_size
     if plan.form == "table":
-        return rows * p
-    return sum(moment_rows(p * DEGREES[stage.features]) for stage in design_stages(plan, rows)) + SEARCH_STEPS
+        TableMechanism.design(plan, size)
+        return
+    design_stages(plan, size)
+    if plan.form == "synthetic":
+        check_synthetic_size(rows.public_range[1], len(plan.columns))
+
+
+def _draws(rows: Rows) -> int:
+    """At most how many draws of noise the release takes."""
+    plan, p = rows.plan, len(rows.plan.columns)
+    if plan.form == "table":
+        return rows.n * p
+    stages = design_stages(plan, rows.public_size)
+    return sum(moment_rows(p * DEGREES[stage.features]) + 1 for stage in stages) + SEARCH_STEPS + 1
 
 
 def _bits(simulate_seed: int | None) -> BitSource:
@@ -116,7 +138,7 @@ def _finish(writer: BundleWriter, manifest: Manifest) -> None:
 
 
 def describe(
-    plan: Plan,
+    rows: Rows,
     n: int,
     bits: BitSource,
     total_variation: float,
@@ -130,12 +152,16 @@ def describe(
     import numpy
     import pyarrow
 
+    plan = rows.plan
     words = explain(plan.guarantee, plan.unit, plan.delta)
     return Manifest(
         title=plan.title,
         form=plan.form,
         unit=plan.unit,
         n=n,
+        persons=rows.persons,
+        order=plan.order,
+        row_counts=plan.row_counts,
         columns=columns or plan.columns,
         mu=plan.guarantee.mu,
         epsilon=words.epsilon,
@@ -162,59 +188,50 @@ def describe(
 # -------------------------------------------------------------------------------------------------------- table
 
 
-def _publish_table(rows: Rows, plan: Plan, writer: BundleWriter, engine: Engine, bits: BitSource) -> Manifest:
+def write_table(
+    rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource, spill: Path | None = None
+) -> Manifest:
+    """Noisy rows in a random order, or in their own where the plan says that it is public.
+
+    On their way they lie in the folder `spill`, or in memory.
+    """
+    plan, p = rows.plan, len(rows.plan.columns)
     mechanism = TableMechanism.design(plan, rows.n)
-    drawn_by = bits.elsewhere() if engine.remote else bits
-    with attempts_beside(writer) as folder:
-        take_parts(rows.run(engine, NoisyPart(mechanism, drawn_by, str(folder.resolve()))), folder, writer)
-    slack = rows.n * mechanism.total_variation()
-    return describe(plan, rows.n, bits, slack, columns=mechanism.columns)
-
-
-def _write_parts(blocks: Iterator[pa.RecordBatch], writer: PartWriter, schema: pa.Schema) -> None:
-    for part, first in enumerate(blocks):
-        writer.parquet(f"data/part-{part:05d}.parquet", _one_part(first, blocks), schema)
-
-
-def _one_part(first: pa.RecordBatch, more: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Batches of one file, stopping once it has its share of rows."""
-    written = first.num_rows
-    yield first
-    while written < _ROWS_PER_PART and (batch := next(more, None)) is not None:
-        written += batch.num_rows
-        yield batch
+    count = bucket_count(rows.n, p) if plan.order == "shuffled" else 1
+    piece = NoisyPiece(mechanism, bits.elsewhere() if engine.remote else bits, rows.n, count, spill)
+    buckets = Buckets(list(rows.run(engine, piece)), count)
+    write_parts(buckets.in_order(plan.order == "shuffled", bits, piece.schema()), p, writer, engine)
+    return describe(rows, rows.n, bits, rows.n * mechanism.total_variation(), columns=mechanism.columns)
 
 
 # ---------------------------------------------------------------------------------------- moments and synthetic
 
 
-def write_moments(rows: Rows, plan: Plan, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
+def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
     """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
+    plan = rows.plan
     stages, search = publish_moments(rows, plan, engine, bits)
+    designs = tuple(stage.stage for stage in stages)
+    n = pooled_rows(designs)
     released = [stage.released(plan.names) for stage in stages]
     writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
     note = None
     if plan.form == "synthetic":
         entropy = int(bits.uint64(1)[0])
-        made = synthetic_rows(stages[-1].stage, released[-1], plan.columns, rows.n, entropy, plan.round_integers)
+        made = synthetic_rows(designs[-1], released[-1], plan.columns, n, entropy, plan.round_integers)
         note = made.note
-        _write_synthetic(made, plan, writer)
+        write_parts(_synthetic_batches(made, plan), len(plan.columns), writer, engine)
     slack = sum(stage.total_variation for stage in stages) + (search.total_variation if search else 0.0)
-    designs = tuple(stage.stage for stage in stages)
-    return describe(plan, rows.n, bits, slack, stages=designs, search=search, synthetic=note)
+    return describe(rows, n, bits, slack, stages=designs, search=search, synthetic=note)
 
 
-def _write_synthetic(made: SyntheticRows, plan: Plan, writer: PartWriter) -> None:
+def _synthetic_batches(made: SyntheticRows, plan: Plan) -> Iterator[pa.RecordBatch]:
     import pyarrow as pa
 
     whole = [plan.round_integers and column.kind == "integer" and column.transform is None for column in plan.columns]
     types = [pa.int64() if integer else pa.float64() for integer in whole]
     schema = pa.schema(list(zip(plan.names, types, strict=True)))
-
-    def batches() -> Iterator[pa.RecordBatch]:
-        for block in made.blocks():
-            columns = [np.rint(block[:, k]) if integer else block[:, k] for k, integer in enumerate(whole)]
-            arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types, strict=True)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-    _write_parts(batches(), writer, schema)
+    for block in made.blocks():
+        columns = [np.rint(block[:, k]) if integer else block[:, k] for k, integer in enumerate(whole)]
+        arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -35,7 +35,8 @@ SEARCH_STEPS = 6  # of bisection: a grid of 64 radii
 def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
     """The smallest radius of the grid that seems to hold 95 % of the rows."""
     grid = radius_grid(len(rows.plan.columns))
-    return search_radius(rows_within(rows, grid, engine), rows.n, grid, unit, guarantee, bits)
+    n = None if unit.name == "person" else rows.n
+    return search_radius(rows_within(rows, grid, engine), n, grid, unit, guarantee, bits)
 
 
 def rows_within(rows: Rows, grid: npt.NDArray[np.float64], engine: Engine) -> npt.NDArray[np.int64]:
@@ -48,17 +49,24 @@ def rows_within(rows: Rows, grid: npt.NDArray[np.float64], engine: Engine) -> np
 
 def search_radius(
     within: npt.NDArray[np.int64],
-    n: int,
+    n: int | None,
     grid: npt.NDArray[np.float64],
     unit: Unit,
     guarantee: GaussianDP,
     bits: BitSource,
 ) -> RadiusSearch:
-    """Bisection on noisy counts: the only place where the counts meet noise."""
-    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(SEARCH_STEPS) / guarantee.mu)))
-    noises = iter(draw(noise, SEARCH_STEPS, bits).tolist())
+    """Bisection on noisy counts: the only place where the counts meet noise.
+
+    Where the number of rows `n` is secret (None), the first question is for it: all rows lie within the last radius.
+    """
+    questions = SEARCH_STEPS + (n is None)
+    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(questions) / guarantee.mu)))
+    noises = iter(draw(noise, questions, bits).tolist())
     low, high = 0, grid.size - 1
     asked: list[tuple[float, int]] = []
+    if n is None:
+        n = int(within[-1]) + next(noises)
+        asked.append((float(grid[-1]), n))
     while low < high:
         middle = (low + high) // 2
         answer = int(within[middle]) + next(noises)
@@ -85,7 +93,7 @@ class _PieceLengths:
 
     grid: tuple[float, ...]
 
-    def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> npt.NDArray[np.int64]:
+    def __call__(self, cells: Cells, start: int, blocks: Iterator[Block]) -> npt.NDArray[np.int64]:
         counts = np.zeros(len(self.grid) + 1, dtype=np.int64)
         for block in blocks:
             between = np.searchsorted(self.grid, row_lengths(cells.unit_box(block)), side="left")

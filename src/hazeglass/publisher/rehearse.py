@@ -12,20 +12,20 @@ from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.ledger import Charge
 from hazeglass.publisher.ledger_file import Ledger
-from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.publish import check_design
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.table import TableMechanism
 
 __all__ = ["Rehearsal", "rehearse"]
 
 
 @dataclass(frozen=True)
 class Rehearsal:
-    """What a publication would do. Public: it says nothing about the rows but their number."""
+    """What a publication would do. Public: it says nothing about the rows but their number, or that of the persons."""
 
     plan: Plan
-    rows: int
+    rows: int | None
+    persons: int | None
     mu_left: float | None
 
 
@@ -40,17 +40,14 @@ def rehearse(
 ) -> Rehearsal:
     """Refuse what :func:`hazeglass.publish` would refuse with the same arguments.
 
-    The rows are read to the last cell, because text among numbers or a column without values shows only there.
+    The rows are read to the last cell: how many cells cannot be read shows only there, and the publisher is told.
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
     check_new(out)
     with open_engine(engine) as workers:
-        rows = Rows(plan, open_table(data), progress)
-        if plan.form == "table":
-            TableMechanism.design(plan, rows.n)
-        else:
-            design_stages(plan, rows.n)
+        rows = Rows(plan, open_table(data, plan.text), progress)
+        check_design(rows)
         left = None
         if ledger is not None:
             book = Ledger.open(ledger)
@@ -58,9 +55,10 @@ def rehearse(
             left = book.summary().mu_remaining
         for _ in rows.run(workers, _read):
             pass
-    return Rehearsal(plan, rows.n, left)
+    rows.tell_publisher()
+    return Rehearsal(plan, None if rows.persons else rows.n, rows.persons, left)
 
 
-def _read(cells: Cells, number: int, blocks: Iterator[Block]) -> None:
+def _read(cells: Cells, start: int, blocks: Iterator[Block]) -> None:
     for block in blocks:
         cells.unit_box(block)

@@ -1,20 +1,23 @@
 """From raw cells to numbers in [-1, 1]: clamp to the public bounds, transform, rescale. Nothing looks at the data's own
-spread, and a missing cell becomes the public centre, so that whether it was missing stays secret."""
+spread, and a missing cell becomes the public centre, so that whether it was missing stays secret. A cell that cannot be
+read is a missing cell: no cell can make a release fail, and only the publisher is told how many there were."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.compute.engines import Engine
-from hazeglass.compute.pieces import Piece
+from hazeglass.compute.lines import BROKEN_LINES
+from hazeglass.compute.pieces import Partition, Piece
 from hazeglass.compute.tables import TableSource
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, PublisherOnlyWarning, warn
 from hazeglass.publisher.plan import Plan
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Block = Sequence[FloatArray]  # the plan's columns of some rows, NaN where a cell is missing
 R = TypeVar("R")
-Work = Callable[["Cells", int, Iterator[Block]], R]
+Work = Callable[["Cells", int, Iterator[Block]], R]  # the int is the number of rows before the piece
 
 
 @dataclass(frozen=True)
@@ -62,10 +65,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class _Done(Generic[R]):
-    """What came of one piece: how many rows it had, which columns held a value, and the result."""
+    """What came of one piece: how many rows it had, how many cells could not be read, and the result."""
 
     rows: int
-    seen: BoolArray
+    unread: Counter[str]
     value: R
 
 
@@ -76,121 +79,181 @@ class _OnPiece(Generic[R]):
     cells: Cells
     work: Work[R]
 
-    def __call__(self, piece: Piece) -> _Done[R]:
-        seen, rows = np.zeros(len(self.cells.plan.columns), dtype=bool), 0
+    def __call__(self, stretch: _Stretch) -> _Done[R]:
+        unread: Counter[str] = Counter()
+        rows = 0
 
         def blocks() -> Iterator[Block]:
             nonlocal rows
-            for batch in piece.batches():
-                block = self.cells.block(batch)
-                for k in np.flatnonzero(~seen):
-                    seen[k] = not np.isnan(block[k]).all()
+            for batch in stretch.batches(unread):
                 rows += batch.num_rows
-                yield block
+                if batch.num_rows:
+                    yield self.cells.block(batch)
 
-        value = self.work(self.cells, piece.number, blocks())
-        return _Done(rows, seen, value)
+        value = self.work(self.cells, stretch.start, blocks())
+        return _Done(rows, unread, value)
 
 
 @dataclass(frozen=True)
-class _Kept:
-    """A piece without the rows that exceed a person's share. Which rows those are is secret."""
+class _Stretch:
+    """A piece and its place among the rows that are used; which rows of it those are is secret (None: all)."""
 
     piece: Piece
-    mask: npt.NDArray[np.uint8]
-    public = False
+    start: int
+    kept: npt.NDArray[np.uint8] | None
 
     @property
-    def number(self) -> int:
-        return self.piece.number
+    def public(self) -> bool:
+        return self.kept is None and self.piece.public
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    @property
+    def lazy_rows(self) -> Any:
+        """Rows that a cluster still has to compute, or None."""
+        return getattr(self.piece, "lazy_rows", None)
+
+    def without_rows(self) -> _Stretch:
+        """The same without what leads to its rows."""
+        assert isinstance(self.piece, Partition)
+        return replace(self, piece=self.piece.without_rows())
+
+    def loaded(self, frame: Any) -> _Stretch:
+        """The same once its rows are computed."""
+        assert isinstance(self.piece, Partition)
+        return replace(self, piece=self.piece.loaded(frame))
+
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        done = 0
-        kept = np.unpackbits(self.mask).astype(bool)
-        for batch in self.piece.batches():
+        if self.kept is None:
+            yield from self.piece.batches(unread)
+            return
+        kept, done = np.unpackbits(self.kept).astype(bool), 0
+        for batch in self.piece.batches(unread):
             yield batch.filter(pa.array(kept[done : done + batch.num_rows]))
             done += batch.num_rows
 
     def __repr__(self) -> str:
-        return f"<kept rows of {self.piece!r}>"
+        return f"<rows of {self.piece!r}>"
 
 
 @dataclass
 class Rows:
-    """The rows of a source as the plan sees them."""
+    """The rows of a source as the plan sees them.
+
+    n        how many are used: public, except where persons are protected and the plan does not say otherwise
+    persons  the public number of persons, where those are protected
+    """
 
     plan: Plan
     source: TableSource
     progress: Callable[[int], None] | None = None
     n: int = field(init=False)
+    persons: int | None = field(init=False, default=None)
+    unread: Counter[str] = field(init=False, default_factory=Counter)
+    _starts: list[int] = field(init=False)
     _masks: list[npt.NDArray[np.uint8]] | None = field(init=False, default=None)
+    _nobody: int = field(init=False, default=0)
 
     def __post_init__(self) -> None:
         _check_columns(self.plan, self.source)
-        if self.plan.id_column is None:
-            self.n = self.source.count()
-        else:
-            self.n, self._masks = _first_rows(self.source, self.plan.id_column, self.plan.unit.max_rows)
-        if self.n < 2:
-            raise DataError(f"the data must have at least 2 rows, got {self.n}.")
+        sizes = self.source.sizes()
+        if self.plan.id_column is not None:
+            sizes = self._choose(self.plan.id_column, self.plan.unit.max_rows)
+        self._starts = np.cumsum([0, *sizes]).tolist()
+        self.n = self._starts[-1]
+        least, things = (self.n, "rows") if self.persons is None else (self.persons, "persons")
+        if least < 2:
+            raise DataError(f"the data must have at least 2 {things}, got {least}.")
+
+    def _choose(self, id_column: str, most: int) -> list[int]:
+        """The first `most` rows of each id, which looks at no other column; how many that leaves of each piece."""
+        counts: dict[str, int] = {}
+        self._masks = []
+        sizes = []
+        for piece in self.source.pieces((), (id_column,)):
+            kept = [_among_first(batch.column(0), counts, most) for batch in piece.batches(Counter())]
+            mask = np.concatenate([some for some, _ in kept]) if kept else np.zeros(0, dtype=bool)
+            self._nobody += sum(nobody for _, nobody in kept)
+            self._masks.append(np.packbits(mask))
+            sizes.append(int(mask.sum()))
+        self.persons = self.plan.persons or len(counts)
+        if len(counts) > self.persons:
+            raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+        return sizes
+
+    @property
+    def public_size(self) -> int:
+        """The number of records, or of persons where those are protected: what the mechanism may depend on."""
+        return self.n if self.persons is None or self.plan.form == "table" else self.persons
+
+    @property
+    def public_range(self) -> tuple[int, int]:
+        """Between which numbers the number of rows lies, as everybody knows."""
+        if self.persons is None or self.plan.form == "table":
+            return self.n, self.n
+        fewest = max(2, self.persons if self.plan.persons is None else 0)
+        return fewest, self.persons * self.plan.unit.max_rows
 
     @property
     def cells(self) -> Cells:
         """How the plan reads them."""
         return Cells(self.plan)
 
-    def pieces(self) -> Iterator[Piece]:
-        """All rows; where a person is protected, the first `max_rows` of each id, which looks at no other column."""
-        for piece in self.source.pieces(self.plan.names):
-            yield piece if self._masks is None else _Kept(piece, self._masks[piece.number])
+    def _stretches(self) -> Iterator[_Stretch]:
+        for piece, start in zip(self.source.pieces(self.plan.names), self._starts[:-1], strict=True):
+            yield _Stretch(piece, start, None if self._masks is None else self._masks[piece.number])
 
     def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
-        return (self.cells.block(batch) for piece in self.pieces() for batch in piece.batches())
+        unread: Counter[str] = Counter()
+        return (self.cells.block(batch) for stretch in self._stretches() for batch in stretch.batches(unread))
 
     def run(self, engine: Engine, work: Work[R]) -> Iterator[R]:
-        """The results of `work` on every piece, in order. After the last, a column without a value is refused."""
-        seen, done = np.zeros(len(self.plan.columns), dtype=bool), 0
-        for found in engine.map(_OnPiece(self.cells, work), self.pieces()):
-            seen |= found.seen
+        """The results of `work` on every piece, in order."""
+        unread: Counter[str] = Counter()
+        done = 0
+        for found in engine.map(_OnPiece(self.cells, work), self._stretches()):
+            unread += found.unread
             done += found.rows
             if self.progress is not None:
                 self.progress(done)
             yield found.value
         if done != self.n:
-            raise DataError(f"the data had {self.n} rows and then {done}: they changed while being read. Start again.")
-        empty = [name for name, any_value in zip(self.plan.names, seen, strict=True) if not any_value]
-        if empty:
-            raise DataError(f"column {empty[0]!r} holds no value at all, only missing cells. Take it out of the plan.")
+            raise DataError("the number of rows changed while they were read. Start again when nothing writes to them.")
+        self.unread = unread
+
+    def tell_publisher(self) -> None:
+        """Say what only the publisher may know: how much of the data could not be read."""
+        for name, cells in sorted(self.unread.items()):
+            what = (
+                f"{cells:,} lines do not have the fields of the header; all their cells count as missing."
+                if name == BROKEN_LINES
+                else f"{cells:,} cells of column {name!r} are not numbers; they count as missing."
+            )
+            warn(f"publisher only: {what}", PublisherOnlyWarning)
+        if self._nobody:
+            warn(
+                f"publisher only: {self._nobody:,} rows have no readable id in {self.plan.id_column!r}; "
+                "they belong to nobody and were left out.",
+                PublisherOnlyWarning,
+            )
 
 
-def _first_rows(source: TableSource, id_column: str, most: int) -> tuple[int, list[npt.NDArray[np.uint8]]]:
-    """How many rows are among the first `most` of their id, and which, as packed bits for each piece."""
-    counts: dict[object, int] = {}
-    masks, total = [], 0
-    for piece in source.pieces((), (id_column,)):
-        kept = [_among_first(batch.column(id_column), counts, most) for batch in piece.batches()]
-        mask = np.concatenate(kept) if kept else np.zeros(0, dtype=bool)
-        total += int(mask.sum())
-        masks.append(np.packbits(mask))
-    return total, masks
+def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolArray, int]:
+    """Which rows are among the first `most` of their id, and how many have none; `counts` remembers earlier batches."""
+    import pyarrow.compute as pc
 
-
-def _among_first(ids: pa.Array, counts: dict[object, int], most: int) -> BoolArray:
-    """Which rows are among the first `most` of their id; `counts` remembers earlier batches."""
-    if ids.null_count:
-        raise DataError("every row must have an id to protect a person, but some ids are missing. Fill or drop them.")
     encoded = ids.dictionary_encode()
-    code, identifiers = encoded.indices.to_numpy(), encoded.dictionary.to_pylist()
-    before = np.array([counts.get(identifier, 0) for identifier in identifiers], dtype=np.int64)
-    here = np.bincount(code, minlength=len(identifiers))
+    identifiers = encoded.dictionary.to_pylist()
+    nobody = len(identifiers)  # the code of rows without an id
+    code = pc.fill_null(encoded.indices, nobody).to_numpy()
+    before = np.array([*(counts.get(identifier, 0) for identifier in identifiers), most], dtype=np.int64)
+    here = np.bincount(code, minlength=nobody + 1)
     order = np.argsort(code, kind="stable")
     rank = np.empty(len(code), dtype=np.int64)  # how many rows of the same id come before, in this batch
     rank[order] = np.arange(len(code)) - np.repeat(np.cumsum(here) - here, here)
-    counts.update(zip(identifiers, (before + here).tolist(), strict=True))
-    return np.asarray(before[code] + rank < most)
+    counts.update(zip(identifiers, (before + here)[:nobody].tolist(), strict=True))
+    return np.asarray(before[code] + rank < most), int(here[nobody])
 
 
 def _check_columns(plan: Plan, source: TableSource) -> None:

@@ -10,16 +10,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Manifest, Part
+from hazeglass.bundle.manifest import Part
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
-from hazeglass.publisher.parts import NoisyPart
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.publish import describe, write_moments
+from hazeglass.publisher.publish import check_design, write_moments, write_table
 from hazeglass.publisher.randomness import SeededBits
-from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.table import TableMechanism
+from hazeglass.publisher.rows import Rows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,12 +46,10 @@ class SimulatedRelease(Release):
 
 def simulate(data: Any, plan: Plan, seed: int) -> SimulatedRelease:
     """What :func:`hazeglass.publish` would release with `simulate_seed=seed`, number for number, without the files."""
-    rows, bits = Rows(plan, open_table(data)), SeededBits(seed)
-    collector = _Collector()
-    if plan.form == "table":
-        manifest = _table(rows, plan, collector, bits)
-    else:
-        manifest = write_moments(rows, plan, collector, Serial(), bits)
+    rows, bits, collector = Rows(plan, open_table(data, plan.text)), SeededBits(seed), _Collector()
+    check_design(rows)
+    write = write_table if plan.form == "table" else write_moments
+    manifest = write(rows, collector, Serial(), bits)
     # Nothing was written, so there is nothing to hash: the list only says which parts there are.
     files = tuple(Part(name, "", 0) for name in sorted(collector.tables))
     return SimulatedRelease(Path(), replace(manifest, files=files), collector.tables)
@@ -68,14 +64,5 @@ class _Collector:
 
         self.tables[name] = pa.Table.from_batches(list(batches), schema=schema)
 
-
-def _table(rows: Rows, plan: Plan, collector: _Collector, bits: SeededBits) -> Manifest:
-    mechanism = TableMechanism.design(plan, rows.n)
-    part = NoisyPart(mechanism, bits, folder="")
-
-    def collect(cells: Cells, number: int, blocks: Iterator[Block]) -> None:
-        collector.parquet(f"data/part-{number:05d}.parquet", part.batches(cells, number, blocks), part.schema())
-
-    for _ in rows.run(Serial(), collect):
-        pass
-    return describe(plan, rows.n, bits, rows.n * mechanism.total_variation(), columns=mechanism.columns)
+    def table(self, name: str, table: pa.Table, row_group: int) -> None:
+        self.tables[name] = table

@@ -21,7 +21,7 @@ _LARGEST = 1.0  # no column of the box [-1, 1] varies more
 
 
 def standardisation(
-    mean: FloatArray, squares: FloatArray, mean_noise_sd: float, squares_noise_sd: float
+    mean: FloatArray, squares: FloatArray, mean_noise_sd: FloatArray, squares_noise_sd: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Centre and scale of the columns (last axis), from their noisy means and mean squares about the public centre."""
     kept = _signal_share(np.mean(mean**2, axis=-1, keepdims=True), mean_noise_sd)
@@ -31,7 +31,7 @@ def standardisation(
     return centre, np.sqrt(_shrunk_variances(about_centre, squares_noise_sd))
 
 
-def _shrunk_variances(noisy: FloatArray, noise_sd: float) -> FloatArray:
+def _shrunk_variances(noisy: FloatArray, noise_sd: FloatArray) -> FloatArray:
     columns = noisy.shape[-1]
     pooled = np.maximum(noisy.mean(axis=-1, keepdims=True), noise_sd / math.sqrt(columns))
     spread = noisy - pooled
@@ -40,6 +40,6 @@ def _shrunk_variances(noisy: FloatArray, noise_sd: float) -> FloatArray:
     return np.asarray(np.clip(pooled + kept * spread, np.minimum(floor, _LARGEST), _LARGEST))
 
 
-def _signal_share(square: FloatArray, noise_sd: float) -> FloatArray:
+def _signal_share(square: FloatArray, noise_sd: FloatArray) -> FloatArray:
     """Which part of a mean square is not noise."""
     return np.asarray(np.maximum(0.0, 1 - noise_sd**2 / np.maximum(square, np.finfo(float).tiny)))

@@ -17,7 +17,7 @@ from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import DataError
 from hazeglass.guarantee.widening import widen
 
-__all__ = ["SyntheticRows", "synthetic_rows"]
+__all__ = ["SyntheticRows", "check_synthetic_size", "synthetic_rows"]
 
 _BLOCK_ROWS = 1 << 16
 _FLOOR = 1e-9
@@ -63,8 +63,7 @@ def synthetic_rows(
     stage: Stage, moments: ReleasedMoments, columns: tuple[Column, ...], n: int, entropy: int, rounds: bool
 ) -> SyntheticRows:
     """Rows for one stage's moments: widened where rows were clipped, moved to the nearest covariance if need be."""
-    if n <= len(columns) + 1:
-        raise DataError(f"synthetic rows need more rows than columns, got {n} rows and {len(columns)} columns.")
+    n = max(n, len(columns) + 2)  # only a noisy number of rows can be smaller here
     widening = widen(moments.second, stage.radius, moments.mean) if stage.clipped else None
     if widening is None:
         stage_mean, covariance = moments.mean, moments.covariance(n)
@@ -88,3 +87,9 @@ def _repaired(covariance: FloatArray) -> tuple[FloatArray, float]:
         return covariance, 0.0
     repaired = (vectors * np.maximum(values, floor)) @ vectors.T
     return np.asarray(repaired), float(np.abs(repaired - covariance).max())
+
+
+def check_synthetic_size(rows: int, columns: int) -> None:
+    """Refuse a table whose covariance no rows can have, from public numbers."""
+    if rows <= columns + 1:
+        raise DataError(f"synthetic rows need more rows than columns, got {rows} rows and {columns} columns.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -48,14 +49,22 @@ class TableMechanism:
         )
         return cls(columns, radius)
 
-    def release(self, raw: Block, unit_box: FloatArray, bits: BitSource) -> list[FloatArray | IntArray]:
-        """Noisy columns of one block."""
+    def noise(self, rows: int, bits: BitSource) -> list[IntArray]:
+        """The noise of some rows, in lattice steps, column by column."""
+        return [
+            draw(lattice_noise(column.cell_noise.family, column.cell_noise.scale), rows, bits)
+            for column in self.columns
+            if column.cell_noise is not None
+        ]
+
+    def release(self, raw: Block, unit_box: FloatArray, noise: Sequence[IntArray]) -> list[FloatArray | IntArray]:
+        """Noisy columns of one block: the only place where cells meet noise."""
         if self.clip_radius is not None:
             unit_box = self._clipped(unit_box)
         return [
-            _noisy_integers(column, raw[k], bits)
+            _noisy_integers(column, raw[k], noise[k])
             if self.keeps_integers(column)
-            else _noisy_reals(column, unit_box[:, k], bits)
+            else _noisy_reals(column, unit_box[:, k], noise[k])
             for k, column in enumerate(self.columns)
         ]
 
@@ -115,21 +124,20 @@ def _keeps_integers(column: Column, *, clipped: bool) -> bool:
     return column.kind == "integer" and column.transform is None and not clipped
 
 
-def _noisy_integers(column: Column, raw: FloatArray, bits: BitSource) -> IntArray:
-    noise, step = _noise(column, raw.size, bits)
+def _noisy_integers(column: Column, raw: FloatArray, noise: IntArray) -> IntArray:
+    step = _step(column)
     middle = math.floor((column.lower + column.upper) / 2)
     cells = np.nan_to_num(np.clip(raw, column.lower, column.upper), nan=middle)
     index = np.rint((cells - column.lower) / step).astype(np.int64)
     return int(column.lower) + int(step) * (index + noise)
 
 
-def _noisy_reals(column: Column, unit_box: FloatArray, bits: BitSource) -> FloatArray:
-    noise, step = _noise(column, unit_box.size, bits)
+def _noisy_reals(column: Column, unit_box: FloatArray, noise: IntArray) -> FloatArray:
+    step = _step(column)
     index = np.rint(unit_box * round(column.half_width / step)).astype(np.int64)
     return np.asarray(column.centre + step * (index + noise), dtype=np.float64)
 
 
-def _noise(column: Column, size: int, bits: BitSource) -> tuple[IntArray, float]:
-    spec = column.cell_noise
-    assert spec is not None
-    return draw(lattice_noise(spec.family, spec.scale), size, bits), spec.step
+def _step(column: Column) -> float:
+    assert column.cell_noise is not None
+    return column.cell_noise.step

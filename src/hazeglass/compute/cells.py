@@ -1,0 +1,238 @@
+"""One cell at a time: what a cell of any column means as a number, or as somebody's id.
+
+Every rule here is a function of one cell and of the plan's text format. No type is inferred from other cells, and
+nothing is refused: what cannot be read is null, and how many such cells there were is counted.
+"""
+
+from __future__ import annotations
+
+import math
+import numbers
+import re
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hazeglass.compute.text import TextFormat
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Column", "canonical_id", "id_column", "number_column", "numbers_from_text"]
+
+# A column of some rows: an Arrow array, or Python objects where a data frame holds such.
+Column = Any
+_NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|([0-9]+{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
+_PLAIN_ID = "^(0|[1-9][0-9]*|[A-Za-z_][A-Za-z0-9_.:@/-]*)$"  # already in canonical form
+_ID_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_EXACT = 2**53  # whole numbers below this are exact as floats
+_LONGEST_NUMBER = 400
+
+
+def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
+    """The cells as float64, null where one is missing or cannot be read, and how many could not be read."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as pt
+
+    if isinstance(column, list):
+        return _from_objects(column, text)
+    array = _plain(column)
+    kind = array.type
+    if pt.is_float64(kind):
+        return array, 0
+    if pt.is_floating(kind) or pt.is_integer(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind):
+        return pc.cast(array, pa.float64(), safe=False), 0
+    if _is_text(kind):
+        return numbers_from_text(array, text)
+    return pa.nulls(len(array), pa.float64()), len(array) - array.null_count
+
+
+def numbers_from_text(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]:
+    """Text (or bytes) as float64; a number is digits with the plan's decimal mark, a sign, an exponent, or infinity."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    raw = array.cast(pa.large_binary())
+    is_number = pc.fill_null(pc.match_substring_regex(raw, _NUMBER.format(point=re.escape(text.decimal))), False)
+    readable = pc.if_else(is_number, raw, None).cast(pa.large_string())
+    trimmed = pc.replace_substring(pc.ascii_trim(readable, " \t"), text.decimal, ".")
+    try:
+        values = pc.cast(trimmed, pa.float64())
+    except pa.ArrowInvalid:  # an older Arrow takes no sign of plus and no infinity
+        values = pa.array([None if cell is None else float(cell) for cell in trimmed.to_pylist()], pa.float64())
+    left = raw.filter(pc.and_(pc.is_valid(raw), pc.invert(is_number)))
+    words = {word.encode() for word in text.missing}
+    return values, sum(cell.strip() not in words for cell in left.to_pylist())
+
+
+def _from_objects(cells: list[Any], text: TextFormat) -> tuple[pa.Array, int]:
+    """Python objects, each by its own type; text among them is read as text."""
+    import pyarrow as pa
+
+    values = np.full(len(cells), np.nan)
+    words: dict[int, str | bytes] = {}
+    unread = 0
+    for k, cell in enumerate(cells):
+        if isinstance(cell, str | bytes):
+            words[k] = cell
+        elif isinstance(cell, numbers.Real | Decimal | np.bool_):
+            values[k] = _as_float(cell)
+        elif not _is_missing(cell):
+            unread += 1
+    if words:
+        raw = [word.encode("utf-8", "replace") if isinstance(word, str) else word for word in words.values()]
+        read, unread_words = numbers_from_text(pa.array(raw, pa.large_binary()), text)
+        values[list(words)] = read.to_numpy(zero_copy_only=False)
+        unread += unread_words
+    return pa.array(values, mask=np.isnan(values)), unread
+
+
+def _as_float(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a whole number beyond every float
+        return math.inf if number > 0 else -math.inf
+    except ValueError:  # a signalling decimal
+        return math.nan
+
+
+def _is_missing(cell: Any) -> bool:
+    """None, and what data frames put in its place (NaT, pandas.NA)."""
+    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
+
+
+# --------------------------------------------------------------------------------------------------------- ids
+
+
+def id_column(column: Column, text: TextFormat) -> pa.Array:
+    """Ids in one canonical form, as text; null where a row's id is missing or cannot be read, so that it is nobody's.
+
+    7, "7", "07" and 7.0 are the same person, and -0.0 is 0. Where two spellings could be one person they are taken for
+    one: that two people share `max_rows` costs a few rows, that one person counts as two would break the promise.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as pt
+
+    if isinstance(column, list):
+        return _each(column, lambda cell: canonical_id(cell, text))
+    array = _plain(column)
+    kind = array.type
+    if pt.is_integer(kind):
+        return pc.cast(array, pa.string())
+    if _is_text(kind):
+        decoded = _decoded(array)
+        plain = pc.and_(
+            pc.match_substring_regex(decoded, _PLAIN_ID), pc.invert(pc.is_in(decoded, pa.array(text.missing, pa.string())))
+        )
+        if not pc.any(pc.invert(pc.fill_null(plain, True))).as_py():
+            return decoded
+        array = decoded
+    elif not (pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
+        try:
+            array = pc.cast(array, pa.string())  # dates and times
+        except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
+            return pa.nulls(len(array), pa.string())
+    encoded = array.dictionary_encode()
+    canonical = _each(encoded.dictionary.to_pylist(), lambda cell: canonical_id(cell, text))
+    return canonical.take(encoded.indices)
+
+
+def canonical_id(cell: Any, text: TextFormat) -> str | None:
+    """One id in its canonical form, or None.
+
+    >>> [canonical_id(cell, TextFormat()) for cell in (7, "7", " 07 ", 7.0, "7.0", -0.0, "A7", "NA", float("nan"))]
+    ['7', '7', '7', '7', '7', '0', 'A7', None, None]
+    """
+    if _is_missing(cell):
+        return None
+    if isinstance(cell, bool | np.bool_):
+        return str(int(cell))
+    if isinstance(cell, numbers.Integral):
+        return str(int(cell))
+    if isinstance(cell, Decimal):
+        cell = str(cell)
+    elif isinstance(cell, numbers.Real):
+        return _number_id(float(cell))
+    if isinstance(cell, bytes):
+        try:
+            cell = cell.decode("utf-8")
+        except UnicodeDecodeError:
+            return None
+    word = unicodedata.normalize("NFKC", str(cell))
+    word = word.strip() if text.trim or _ID_NUMBER.fullmatch(word.strip()) else word
+    if word.strip() in text.missing or not word.strip():
+        return None
+    if len(word) <= _LONGEST_NUMBER and _ID_NUMBER.fullmatch(word):
+        return str(int(word)) if word.lstrip("+-").isdecimal() else _number_id(float(word))
+    return word
+
+
+def _number_id(value: float) -> str | None:
+    """A float stands for a person only where it is exact: beyond 2^53 it may be several whole numbers."""
+    if not abs(value) < _EXACT:
+        return None
+    if value == int(value):
+        return str(int(value))
+    return repr(float(np.float32(value)))  # the coarser float, so that both widths of float give one id
+
+
+# ----------------------------------------------------------------------------------------------------- helpers
+
+
+def _each(cells: Iterable[Any], rule: Callable[[Any], str | None]) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array([rule(cell) for cell in cells], pa.string())
+
+
+def _plain(column: Column) -> pa.Array:
+    """One array without dictionary, run-length or extension type."""
+    import pyarrow as pa
+    import pyarrow.types as pt
+
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if isinstance(array, pa.ExtensionArray):
+        array = array.storage
+    if pt.is_dictionary(array.type):
+        array = array.dictionary_decode()
+    elif pt.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
+        array = pc.run_end_decode(array)
+    return array
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    import pyarrow.types as pt
+
+    tests: Sequence[Callable[[pa.DataType], bool]] = (
+        pt.is_string,
+        pt.is_large_string,
+        pt.is_binary,
+        pt.is_large_binary,
+        pt.is_fixed_size_binary,
+        *(getattr(pt, name) for name in ("is_string_view", "is_binary_view") if hasattr(pt, name)),
+    )
+    return any(test(kind) for test in tests)
+
+
+def _decoded(array: pa.Array) -> pa.Array:
+    """As text; null where bytes are no UTF-8."""
+    import pyarrow as pa
+
+    try:
+        return array.cast(pa.binary()).cast(pa.string())
+    except pa.ArrowInvalid:
+        return _each(array.to_pylist(), _utf8)
+
+
+def _utf8(cell: bytes | str | None) -> str | None:
+    try:
+        return cell.decode("utf-8") if isinstance(cell, bytes) else cell
+    except UnicodeDecodeError:
+        return None

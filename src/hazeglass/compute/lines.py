@@ -1,0 +1,250 @@
+"""CSV as lines: every line of a file is a row, and every line is read alone.
+
+What one line holds cannot change how another is read: a quote that is never closed ends with its line, a line with too
+few or too many fields is a row whose cells are all missing, and a blank line is a row too. The format (separator,
+decimal mark, encoding, words for missing) comes from the plan and is never detected. Arrow parses and converts whole
+blocks of lines; only blocks with a line or a cell that it refuses are looked at more closely.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from hazeglass.compute.cells import number_column
+from hazeglass.compute.places import Place
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["BROKEN_LINES", "RANGE_BYTES", "LineReader", "Lines", "csv_header", "ranges"]
+
+BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
+RANGE_BYTES = 1 << 23
+_CHUNK_BYTES = 1 << 20
+_LONGEST_HEADER = 1 << 24
+_BOM = codecs.BOM_UTF8
+
+
+def csv_header(place: Place, text: TextFormat) -> tuple[tuple[str, ...], int]:
+    """The names of a file's columns, and the number of bytes before its first row (of the text as UTF-8)."""
+    first = b""
+    for chunk in _utf8_chunks(place, text):
+        first += chunk
+        if b"\n" in chunk or len(first) > _LONGEST_HEADER:
+            break
+    mark = len(_BOM) if first.startswith(_BOM) else 0
+    if not text.header:
+        return text.names, mark
+    line, newline, _ = first[mark:].partition(b"\n")
+    if not line.strip():
+        raise DataError(f"{place.name} must begin with a line of column names, and its first line is empty.")
+    try:
+        (fields,) = csv.reader([line.decode("utf-8").rstrip("\r")], delimiter=separator(place, text), strict=True)
+    except (UnicodeDecodeError, csv.Error, ValueError):
+        raise DataError(
+            f"the first line of {place.name} cannot be read as column names in {text.encoding} with separator "
+            f"{separator(place, text)!r}. Correct [text] in the plan, or the file."
+        ) from None
+    names = tuple(name.strip() for name in fields) if text.trim else tuple(fields)
+    return names, mark + len(line) + len(newline)
+
+
+def separator(place: Place, text: TextFormat) -> str:
+    """The plan's, or what the file's name says."""
+    return text.separator or ("\t" if place.suffix == ".tsv" else ",")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The lines that start in a stretch of a file's bytes; `stop` None: all from `start` on, where only a whole file can
+    be read. `opens` says that a line starts at `start` itself and not behind the newline before it."""
+
+    place: Place
+    text: TextFormat
+    start: int
+    stop: int | None
+    opens: bool
+
+    def count(self) -> int:
+        """How many there are."""
+        if self.stop is None:
+            lines, last = 0, b"\n"
+            for chunk in _rows_of_stream(self.place, self.text, self.start):
+                lines, last = lines + chunk.count(b"\n"), chunk[-1:]
+            return lines + (last != b"\n")
+        if self.start >= self.stop:
+            return 0
+        lines, at = (1, self.start) if self.opens else (0, self.start - 1)
+        with self.place.open_file() as file:
+            file.seek(at)
+            while at < self.stop - 1 and (chunk := file.read(min(_CHUNK_BYTES, self.stop - 1 - at))):
+                lines, at = lines + chunk.count(b"\n"), at + len(chunk)
+        return lines
+
+    def blocks(self) -> Iterator[bytes]:
+        """They themselves, in blocks of whole lines that end in a newline."""
+        if self.stop is None:
+            yield from _whole_lines(_rows_of_stream(self.place, self.text, self.start))
+        elif self.start < self.stop:
+            with self.place.open_file() as file:
+                yield from self._range(file, self.stop)
+
+    def _range(self, file: Any, stop: int) -> Iterator[bytes]:
+        at = self.start if self.opens else self.start - 1
+        file.seek(at)
+        block = file.read(stop - at)
+        if not self.opens:
+            first = block.find(b"\n") + 1
+            if first in (0, len(block)):  # a longer line covers the stretch, or the next line starts behind it
+                return
+            block = block[first:]
+        held = [block]
+        while not held[-1].endswith(b"\n"):
+            more = file.read(_CHUNK_BYTES)
+            end = more.find(b"\n")
+            held.append(b"\n" if not more else more if end < 0 else more[: end + 1])
+        yield b"".join(held)
+
+
+def ranges(place: Place, text: TextFormat, first: int) -> list[Lines]:
+    """A file's rows in stretches that can be read one by one; one stretch where it can only be read from its start."""
+    if place.suffix.endswith(".gz") or not _is_utf8(text):
+        return [Lines(place, text, first, None, opens=True)]
+    starts = range(first, max(place.size, first + 1), RANGE_BYTES)
+    return [Lines(place, text, at, min(at + RANGE_BYTES, place.size), opens=at == first) for at in starts]
+
+
+def _is_utf8(text: TextFormat) -> bool:
+    return codecs.lookup(text.encoding).name in ("utf-8", "ascii")
+
+
+def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
+    """The file as UTF-8; a byte that its encoding does not have becomes a character that is in no number."""
+    decoder = None if _is_utf8(text) else codecs.getincrementaldecoder(text.encoding)("replace")
+    with place.open_stream() as stream:
+        while chunk := _read(stream, place):
+            yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8")
+        if decoder is not None and (last := decoder.decode(b"", final=True)):
+            yield last.encode("utf-8")
+
+
+def _read(stream: Any, place: Place) -> bytes:
+    try:
+        return bytes(stream.read(_CHUNK_BYTES))
+    except OSError:
+        raise DataError(f"{place.name} cannot be read to its end; it may be damaged or out of reach.") from None
+
+
+def _rows_of_stream(place: Place, text: TextFormat, first: int) -> Iterator[bytes]:
+    """The text behind the header."""
+    skip = first
+    for chunk in _utf8_chunks(place, text):
+        if kept := chunk[skip:]:
+            yield kept
+        skip = max(0, skip - len(chunk))
+
+
+def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    held: list[bytes] = []
+    size = 0
+    for chunk in chunks:
+        held.append(chunk)
+        size += len(chunk)
+        if size >= RANGE_BYTES and b"\n" in chunk:
+            end = chunk.rfind(b"\n") + 1
+            held[-1] = chunk[:end]
+            yield b"".join(held)
+            held, size = [chunk[end:]], len(chunk) - end
+    if block := b"".join(held):
+        yield block if block.endswith(b"\n") else block + b"\n"
+
+
+class LineReader:
+    """Blocks of lines as columns: `numbers` as float64, `others` as text."""
+
+    def __init__(self, place: Place, text: TextFormat, names: Sequence[str]) -> None:
+        self._text, self._names = text, list(names)
+        self._separator = separator(place, text)
+
+    def columns(
+        self, block: bytes, numbers: Sequence[str], others: Sequence[str], unread: Counter[str]
+    ) -> dict[str, pa.Array]:
+        """The named columns of a block that ends in a newline; what cannot be read is null and counted."""
+        import pyarrow as pa
+
+        lines = block.count(b"\n")
+        table = None
+        if block.count(b"\r") == block.count(b"\r\n"):  # a carriage return by itself would end a line for Arrow
+            table = self._parsed(block, lines, {name: pa.float64() for name in numbers}, [*numbers, *others])
+        if table is not None:
+            return {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
+        block, broken = self._mended(block)
+        unread[BROKEN_LINES] += broken
+        table = self._parsed(block, lines, {}, [*numbers, *others])
+        assert table is not None  # every line that was left has the right number of fields
+        found = {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
+        for name in numbers:
+            found[name], cells = number_column(found[name], self._text)
+            unread[name] += cells
+        return found
+
+    def _parsed(self, block: bytes, lines: int, types: dict[str, pa.DataType], wanted: list[str]) -> pa.Table | None:
+        """A table with one row per line, or None where the block does not make one."""
+        import pyarrow as pa
+        from pyarrow import csv as arrow_csv
+
+        try:
+            table = arrow_csv.read_csv(
+                pa.BufferReader(block),
+                read_options=arrow_csv.ReadOptions(
+                    column_names=self._names, use_threads=False, block_size=len(block) + 1
+                ),
+                parse_options=arrow_csv.ParseOptions(
+                    delimiter=self._separator, ignore_empty_lines=False, newlines_in_values=True
+                ),
+                convert_options=arrow_csv.ConvertOptions(
+                    include_columns=wanted,
+                    column_types={name: types.get(name, pa.binary()) for name in wanted},
+                    null_values=list(self._text.missing),
+                    strings_can_be_null=True,
+                    decimal_point=self._text.decimal,
+                    check_utf8=False,
+                ),
+            )
+        except pa.ArrowInvalid:
+            return None
+        return table if table.num_rows == lines else None
+
+    def _mended(self, block: bytes) -> tuple[bytes, int]:
+        """The block with every line that is not a row replaced by one whose cells are missing; how many there were."""
+        lines = block.split(b"\n")[:-1]
+        mark = self._separator.encode()
+        empty = mark * (len(self._names) - 1)
+        broken = 0
+        waiting = [(0, len(lines))]
+        while waiting:
+            first, end = waiting.pop()
+            if self._are_rows(lines[first:end], mark):
+                continue
+            if end - first == 1:
+                lines[first] = empty
+                broken += 1
+            else:
+                middle = (first + end) // 2
+                waiting += [(first, middle), (middle, end)]
+        return b"\n".join([*lines, b""]), broken
+
+    def _are_rows(self, lines: list[bytes], mark: bytes) -> bool:
+        block = b"\n".join([*lines, b""])
+        if block.count(b"\r") != block.count(b"\r\n"):
+            return False
+        if b'"' not in block and any(line.count(mark) != len(self._names) - 1 for line in lines):
+            return False
+        return self._parsed(block, len(lines), {}, self._names[:1]) is not None
