@@ -172,6 +172,8 @@ class LineReader:
     def __init__(self, place: Place, text: TextFormat, names: Sequence[str]) -> None:
         self._text, self._names = text, list(names)
         self._separator = separator(place, text)
+        self._mark = self._separator.encode()
+        self._empty = self._mark * (len(names) - 1)
 
     def columns(
         self, block: bytes, numbers: Sequence[str], others: Sequence[str], unread: Counter[str]
@@ -180,9 +182,7 @@ class LineReader:
         import pyarrow as pa
 
         lines = block.count(b"\n")
-        table = None
-        if block.count(b"\r") == block.count(b"\r\n"):  # a carriage return by itself would end a line for Arrow
-            table = self._parsed(block, lines, {name: pa.float64() for name in numbers}, [*numbers, *others])
+        table = self._parsed(block, lines, {name: pa.float64() for name in numbers}, [*numbers, *others])
         if table is not None:
             return {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
         block, broken = self._mended(block)
@@ -196,15 +196,20 @@ class LineReader:
         return found
 
     def _parsed(self, block: bytes, lines: int, types: dict[str, pa.DataType], wanted: list[str]) -> pa.Table | None:
-        """A table with one row per line, or None where the block does not make one."""
+        """A table with one row per line, or None where the block does not make one.
+
+        A line of empty cells is read behind it: a quote that the last line does not close would swallow that one.
+        """
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
+        if not self._plain(block):
+            return None
         try:
             table = arrow_csv.read_csv(
-                pa.BufferReader(block),
+                pa.BufferReader(block + self._empty + b"\n"),
                 read_options=arrow_csv.ReadOptions(
-                    column_names=self._names, use_threads=False, block_size=len(block) + 1
+                    column_names=self._names, use_threads=False, block_size=len(block) + len(self._empty) + 2
                 ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._separator, ignore_empty_lines=False, newlines_in_values=True
@@ -220,31 +225,34 @@ class LineReader:
             )
         except pa.ArrowInvalid:
             return None
-        return table if table.num_rows == lines else None
+        return table.slice(0, lines) if table.num_rows == lines + 1 else None
 
     def _mended(self, block: bytes) -> tuple[bytes, int]:
         """The block with every line that is not a row replaced by one whose cells are missing; how many there were."""
         lines = block.split(b"\n")[:-1]
-        mark = self._separator.encode()
-        empty = mark * (len(self._names) - 1)
         broken = 0
         waiting = [(0, len(lines))]
         while waiting:
             first, end = waiting.pop()
-            if self._are_rows(lines[first:end], mark):
+            if self._are_rows(lines[first:end]):
                 continue
             if end - first == 1:
-                lines[first] = empty
+                lines[first] = self._empty
                 broken += 1
             else:
                 middle = (first + end) // 2
                 waiting += [(first, middle), (middle, end)]
         return b"\n".join([*lines, b""]), broken
 
-    def _are_rows(self, lines: list[bytes], mark: bytes) -> bool:
-        block = b"\n".join([*lines, b""])
+    def _plain(self, block: bytes) -> bool:
+        """Whether lines end where Arrow ends them: no carriage return by itself, and no blank line among fields."""
         if block.count(b"\r") != block.count(b"\r\n"):
             return False
-        if b'"' not in block and any(line.count(mark) != len(self._names) - 1 for line in lines):
+        blank = block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
+        return len(self._names) == 1 or not blank
+
+    def _are_rows(self, lines: list[bytes]) -> bool:
+        block = b"\n".join([*lines, b""])
+        if b'"' not in block and any(line.count(self._mark) != len(self._names) - 1 for line in lines):
             return False
         return self._parsed(block, len(lines), {}, self._names[:1]) is not None

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hazeglass.bundle.manifest import TRANSFORMS, Column, Form
-from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BoundsMissingError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
@@ -40,10 +39,6 @@ class Plan:
     dependence: Literal["linear", "curved"] = "linear"
     id_column: str | None = None
     round_integers: bool = False
-    persons: int | None = None
-    row_counts: str | None = None
-    order: str | None = None
-    text: TextFormat = TextFormat()
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -84,10 +79,6 @@ class Plan:
             dependence=release.get("dependence", "linear"),
             id_column=release.get("id_column"),
             round_integers=release.get("round_integers", False),
-            persons=release.get("persons"),
-            row_counts=release.get("row_counts"),
-            order=release.get("order", "shuffled") if release["form"] == "table" else None,
-            text=TextFormat(**document.get("text", {})),
         )
         plan._check()
         return plan

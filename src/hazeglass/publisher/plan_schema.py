@@ -32,7 +32,6 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "adaptive": {"type": "boolean"},
                 "clip_radius": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
                 "round_integers": {"type": "boolean"},
-                "persons": {"type": "integer"}, "row_counts": {}, "order": {},
             },
         },
         "budget": {
@@ -44,7 +43,6 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "mu": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
             },
         },
-        "text": {"type": "object"},
         "columns": {
             "type": "array",
             "minItems": 1,

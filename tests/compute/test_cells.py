@@ -1,0 +1,136 @@
+"""A cell means the same number, and the same person, whatever table it came in and whatever stands beside it."""
+
+from datetime import date
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hazeglass.compute.cells import canonical_id, id_column, number_column, numbers_from_text
+from hazeglass.compute.tables import blocks, floats, open_table
+from hazeglass.compute.text import TextFormat
+
+TEXT = TextFormat()
+NAN = float("nan")
+CELLS = st.one_of(
+    st.none(),
+    st.integers(-(2**70), 2**70),
+    st.floats(),
+    st.booleans(),
+    st.decimals(allow_nan=True, allow_infinity=True),
+    st.text(max_size=6),
+    st.sampled_from(["1.5", " 2 ", "NA", "1,5", "inf", "1e400", b"3.5", b"\xff", date(2020, 1, 1), pd.NaT, pd.NA, [1], {}]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CELLS, min_size=1, max_size=8))
+def test_python_objects_are_read_one_by_one(cells):
+    together, unread = number_column(list(cells), TEXT)
+    alone = [number_column([cell], TEXT) for cell in cells]
+    np.testing.assert_array_equal(
+        together.to_numpy(zero_copy_only=False), np.concatenate([one.to_numpy(zero_copy_only=False) for one, _ in alone])
+    )
+    assert unread == sum(count for _, count in alone)
+    ids = id_column(list(cells), TEXT)
+    assert ids.to_pylist() == [id_column([cell], TEXT)[0].as_py() for cell in cells]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="0123456789+-.eE, \tinfNA_x", max_size=12))
+def test_text_is_a_number_where_python_agrees(text):
+    values, _ = numbers_from_text(pa.array([text]), TEXT)
+    try:
+        expected = float(text) if "_" not in text else None
+    except ValueError:
+        expected = None
+    got = values[0].as_py()
+    assert got == expected or (got is None and expected != expected)
+
+
+@pytest.mark.parametrize(
+    ("array", "expected", "unread"),
+    [
+        (pa.array([1, None], pa.int8()), [1, NAN], 0),
+        (pa.array([2**63], pa.uint64()), [2.0**63], 0),
+        (pa.array([True, False, None]), [1, 0, NAN], 0),
+        (pa.array([Decimal("1.25")]), [1.25], 0),
+        (pa.array([1.5], pa.float32()), [1.5], 0),
+        (pa.array(["1.5", "x", None, "?"]), [1.5, NAN, NAN, NAN], 2),
+        (pa.array(["1.5", "1.5", "y"]).dictionary_encode(), [1.5, 1.5, NAN], 1),
+        (pa.array(["7"], pa.large_string()), [7], 0),
+        (pa.array([b"7", b"\xff"]), [7, NAN], 1),
+        (pa.nulls(2), [NAN, NAN], 0),
+        (pa.array([date(2020, 1, 1), None]), [NAN, NAN], 1),
+        (pa.array([[1.0], None]), [NAN, NAN], 1),
+        (pa.chunked_array([[1.0], [2.0]]), [1, 2], 0),
+    ],
+)
+def test_any_type_gives_numbers_or_missing_cells_never_a_refusal(array, expected, unread):
+    values, count = number_column(array, TEXT)
+    np.testing.assert_array_equal(values.to_numpy(zero_copy_only=False), expected)
+    assert count == unread
+
+
+SAME = [7, "7", "07", " 7 ", "+7", "7.0", "7.", 7.0, np.float32(7), np.int8(7), Decimal("7.00"), b"7", "７", "7e0"]
+
+
+def test_one_person_has_one_id_however_it_is_written():
+    assert {canonical_id(cell, TEXT) for cell in SAME} == {"7"}
+    assert {canonical_id(cell, TEXT) for cell in (0, 0.0, -0.0, "0", "-0", "-0.0", "00")} == {"0"}
+    assert canonical_id(7.5, TEXT) == canonical_id("7.50", TEXT) == canonical_id(np.float32(7.5), TEXT)
+    assert canonical_id(7.1, TEXT) == canonical_id(np.float32(7.1), TEXT) == canonical_id("7.1", TEXT)
+    assert canonical_id(2**60, TEXT) == canonical_id(str(2**60), TEXT) != canonical_id(2**60 + 1, TEXT)
+    assert canonical_id("cafe\u0301", TEXT) == canonical_id("caf\u00e9", TEXT)
+
+
+@pytest.mark.parametrize("cell", [None, NAN, "", " ", "NA", "null", pd.NA, pd.NaT, float("inf"), 2.0**60, "1e30", b"\xff"])
+def test_what_names_nobody_is_nobody(cell):
+    assert canonical_id(cell, TEXT) is None
+
+
+def test_columns_of_any_type_give_the_same_ids():
+    cells = [7, 0, 12345]
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(["7", "0", "7", "12345"]))
+    columns = [
+        pa.array(cells),
+        pa.array(cells, pa.float64()),
+        pa.array(["7", "0", "12345"]),
+        pa.array(["7.0", "-0.0", " 12345"]),
+        pa.array([b"7", b"0", b"12345"]),
+        pa.array([Decimal(7), Decimal(0), Decimal(12345)]),
+        pa.array(["7", "0", "12345"]).dictionary_encode(),
+        [7.0, "0", 12345],
+    ]
+    for column in columns:
+        assert id_column(column, TEXT).to_pylist() == ["7", "0", "12345"]
+    assert id_column(dictionary, TEXT).to_pylist() == ["7", "0", "7", "12345"]
+    assert id_column(pa.array([[1]]), TEXT).to_pylist() == [None]
+    assert id_column(pa.array([0.0, -0.0, NAN, None]), TEXT).to_pylist() == ["0", "0", None, None]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_one_odd_cell_changes_no_other(frame):
+    """A frame whose column turns to objects or text because of one cell gives the same numbers elsewhere."""
+    plain = open_table(frame({"x": [1.5, 2.5, 3.5]}))
+    odd = [1.5, "two", 3.5]
+    mixed = open_table(pd.DataFrame({"x": odd}) if frame is pd.DataFrame else pl.DataFrame({"x": odd}, strict=False))
+    expected, found = (np.vstack([floats(batch, ["x"]) for batch in blocks(t, ["x"])]) for t in (plain, mixed))
+    assert (found[[0, 2]] == expected[[0, 2]]).all()
+    assert np.isnan(found[1]).all()
+
+
+def test_an_index_is_no_column_and_columns_beside_the_plan_are_not_touched():
+    class Hostile:
+        def __str__(self):
+            raise RuntimeError("touched")
+
+    frame = pd.DataFrame({"x": [1.0, 2.0], "other": [Hostile(), {"a": 1}]}, index=[7, 9])
+    source = open_table(frame)
+    assert source.names == ("x", "other")
+    assert [floats(batch, ["x"]).ravel().tolist() for batch in blocks(source, ["x"])] == [[1.0, 2.0]]

@@ -1,0 +1,153 @@
+"""Every line of a CSV file is a row and is read alone: no cell, quote or byte changes how another line is read."""
+
+import gzip
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hazeglass.compute import lines
+from hazeglass.compute.lines import BROKEN_LINES, LineReader, csv_header, ranges
+from hazeglass.compute.places import Place
+from hazeglass.compute.tables import blocks, floats, open_table
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import DataError
+
+NAN = float("nan")
+
+
+def reader(columns=2, **text):
+    return LineReader(Place("x.csv"), TextFormat(**text), [f"c{k}" for k in range(columns)])
+
+
+def rows_of(block, columns=2, **text):
+    names, unread = [f"c{k}" for k in range(columns)], Counter()
+    found = reader(columns, **text).columns(block, names, (), unread)
+    return np.column_stack([found[name].to_numpy(zero_copy_only=False) for name in names]), unread
+
+
+def read(path, unread=None, **text):
+    source = open_table(path, TextFormat(**text))
+    return np.vstack([floats(batch, source.names) for batch in blocks(source, source.names, unread=unread)])
+
+
+CELLS = st.sampled_from(
+    [b"1", b"-2.5", b"+3", b" 4 ", b"1e5", b"", b"NA", b"x", b'"5"', b'"6', b'7"', b'"1"2', b"1,5", b"\xff", b"inf", b"1e999"]
+    + [b"nan", b"nan(1)", b"\r", b"0x10", b"1_0", b"--1", b"1.2.3", b"\x00", b"1\t", b".5", b"5.", b'""', b'"a""b"', b"=1"]
+)
+LINES = st.lists(CELLS, max_size=4).map(b",".join)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(LINES, min_size=1, max_size=8))
+@example([b'1,"2', b'3",4'])
+@example([b"1,2\r3,4", b"5"])
+@example([b"1,inf", b"x,nan(1)"])
+def test_a_line_reads_the_same_alone_and_among_others(some):
+    together, _ = rows_of(b"".join(line + b"\n" for line in some))
+    alone = np.vstack([rows_of(line + b"\n")[0] for line in some])
+    np.testing.assert_array_equal(together, alone)
+    assert together.shape == (len(some), 2)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(CELLS.filter(lambda cell: b"\r" not in cell and b'"' not in cell), min_size=1, max_size=20))
+def test_a_column_of_one_keeps_every_line(cells):
+    """A blank line is a missing cell, not a line to be dropped."""
+    found, _ = rows_of(b"".join(cell.replace(b",", b"") + b"\n" for cell in cells), columns=1)
+    assert len(found) == len(cells)
+
+
+@pytest.mark.parametrize(
+    ("line", "cells", "unread"),
+    [
+        (b"1,2", [1, 2], {}),
+        (b"1,2,3", [NAN, NAN], {BROKEN_LINES: 1}),
+        (b"1", [NAN, NAN], {BROKEN_LINES: 1}),
+        (b"", [NAN, NAN], {BROKEN_LINES: 1}),
+        (b'"1,2', [NAN, NAN], {BROKEN_LINES: 1}),
+        (b"1,\xff", [1, NAN], {"c1": 1}),
+        (b"one,2", [NAN, 2], {"c0": 1}),
+        (b"NA, NA ", [NAN, NAN], {}),
+        (b'"1","2"', [1, 2], {}),
+        (b"inf,-Infinity", [np.inf, -np.inf], {}),
+        (b"1e999,-1e999", [np.inf, -np.inf], {}),
+        (b"+1,\t2 ", [1, 2], {}),
+    ],
+)
+def test_what_a_line_means_and_what_is_counted(line, cells, unread):
+    for block in (line + b"\n", b"5,6\n" + line + b"\n7,8\n", b"x,y,z\n" + line + b"\n"):
+        found, counted = rows_of(block)
+        at = block.split(b"\n").index(line)
+        np.testing.assert_array_equal(found[at], cells)
+    assert {name: count for name, count in rows_of(line + b"\n")[1].items() if count} == unread
+
+
+def test_lines_do_not_depend_on_where_the_file_is_cut(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    content = b"a,b\n" + b"".join(
+        rng.choice([b"1,2", b"33333,4", b'"', b"", b'5,"6"', b"7,8,9", b"x" * 40 + b",1"]) + b"\n" for _ in range(200)
+    )
+    for text in (content, content[:-1], content.replace(b"\n", b"\r\n"), b"\xef\xbb\xbf" + content):
+        (tmp_path / "x.csv").write_bytes(text)
+        expected, counted = None, None
+        for size in (1 << 23, 1, 2, 7, 64, 1000):
+            monkeypatch.setattr(lines, "RANGE_BYTES", size)
+            source, unread = open_table(tmp_path / "x.csv"), Counter()
+            batches = [floats(batch, "ab") for batch in blocks(source, "ab", unread=unread)]
+            found = np.vstack(batches)
+            assert sum(source.sizes()) == len(found) == 200
+            expected, counted = (found, unread) if expected is None else (expected, counted)
+            np.testing.assert_array_equal(found, expected)
+            assert unread == counted
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-8", "utf-8-sig"])
+def test_other_encodings_and_separators_come_from_the_plan(tmp_path, encoding):
+    text = "größe;b\n1,5;x\n-2;3\nÄ;4\n"
+    (tmp_path / "x.csv").write_bytes(text.encode(encoding))
+    source = open_table(tmp_path / "x.csv", TextFormat(separator=";", decimal=",", encoding=encoding))
+    assert source.names == ("größe", "b")
+    found = read(tmp_path / "x.csv", separator=";", decimal=",", encoding=encoding)
+    np.testing.assert_array_equal(found, [[1.5, NAN], [-2, 3], [NAN, 4]])
+
+
+def test_a_point_is_no_decimal_mark_where_the_plan_says_comma(tmp_path):
+    """One cell must not decide how others are read, and neither must the reader: 1.234 is not a number here."""
+    (tmp_path / "x.csv").write_text("a;b\n1.234;1,5\n")
+    np.testing.assert_array_equal(read(tmp_path / "x.csv", separator=";", decimal=","), [[NAN, 1.5]])
+
+
+def test_packed_files_and_tabs(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "RANGE_BYTES", 16)
+    (tmp_path / "x.csv.gz").write_bytes(gzip.compress(b"a,b\n" + b"1,2\n" * 50 + b"\n3,4"))
+    found = read(tmp_path / "x.csv.gz")
+    assert len(found) == 52 == sum(open_table(tmp_path / "x.csv.gz").sizes())
+    np.testing.assert_array_equal(found[-2:], [[NAN, NAN], [3, 4]])
+    (tmp_path / "x.tsv").write_text("a\tb\n1\t2\n")
+    np.testing.assert_array_equal(read(tmp_path / "x.tsv"), [[1, 2]])
+
+
+def test_a_file_without_a_header_takes_the_plans_names(tmp_path):
+    (tmp_path / "x.csv").write_text("1,2\n3,4\n")
+    source = open_table(tmp_path / "x.csv", TextFormat(header=False, names=("p", "q")))
+    assert source.names == ("p", "q")
+    assert sum(source.sizes()) == 2
+    assert read(tmp_path / "x.csv", header=False, names=("p", "q")).tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_file_with_names_alone_has_no_rows(tmp_path):
+    for text in ("a,b", "a,b\n", "a,b\r\n"):
+        (tmp_path / "x.csv").write_bytes(text.encode())
+        assert sum(open_table(tmp_path / "x.csv").sizes()) == 0
+        assert csv_header(Place(str(tmp_path / "x.csv")), TextFormat())[0] == ("a", "b")
+    assert len(ranges(Place(str(tmp_path / "x.csv")), TextFormat(), 5)) == 1
+
+
+@pytest.mark.parametrize("first", [b"\n1,2\n", b'"a,b\n1,2\n', b"\xff,b\n1,2\n"])
+def test_a_header_that_cannot_be_read_is_refused_in_one_sentence(tmp_path, first):
+    (tmp_path / "x.csv").write_bytes(first)
+    with pytest.raises(DataError, match=r"first line"):
+        open_table(tmp_path / "x.csv")
