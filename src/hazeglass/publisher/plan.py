@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
+_SMALLEST_MU = 1e-12
 _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
@@ -177,8 +178,9 @@ class Plan:
             if epsilon is None or delta is None:
                 missing = "epsilon" if epsilon is None else "delta"
                 raise PlanError(f"[budget] must give epsilon and delta (or mu), and {missing} is missing. Add it.")
-            _ = self.guarantee  # refused where no mu is small or large enough
+            _check_mu(self.guarantee.mu)
             return
+        _check_mu(self.mu)
         delta = _QUOTED_DELTA if delta is None else delta
         means = self.guarantee.epsilon(delta)
         if epsilon not in (None, means):
@@ -223,6 +225,14 @@ def _column_document(column: Column) -> dict[str, Any]:
     usual = {"transform": None, "noise": "rounded", "reason": ""}
     entry = {"name": column.name, "kind": column.kind, "lower": column.lower, "upper": column.upper}
     return {**entry, **_differing({key: getattr(column, key) for key in usual}, usual)}
+
+
+def _check_mu(mu: float) -> None:
+    if mu < _SMALLEST_MU:
+        raise PlanError(
+            f"[budget] means mu = {mu:.3g}, and with less than {_SMALLEST_MU:g} a release is noise and nothing else. "
+            "Raise the budget."
+        )
 
 
 def _check_unit(plan: Plan) -> None:
