@@ -14,7 +14,9 @@ if TYPE_CHECKING:
     from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
     from hazeglass.analyst.recover import recover
     from hazeglass.analyst.solvers import Solution, graphical_lasso, graphical_lasso_path
+    from hazeglass.bundle.manifest import Column
     from hazeglass.bundle.reader import Release, load
+    from hazeglass.compute.text import TextFormat
     from hazeglass.guarantee.gdp import GaussianDP
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.publish import publish
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 # Where each public name lives. Nothing is imported until it is asked for, so that
 # `import hazeglass` stays fast and the analyst never loads the publisher's room.
 _HOMES = {
+    "Column": "hazeglass.bundle.manifest",
     "CorrectedGraphicalLasso": "hazeglass.analyst.estimators",
     "CorrectedGraphicalLassoCV": "hazeglass.analyst.estimators",
     "GaussianDP": "hazeglass.guarantee.gdp",
@@ -29,6 +32,7 @@ _HOMES = {
     "Plan": "hazeglass.publisher.plan",
     "Release": "hazeglass.bundle.reader",
     "Solution": "hazeglass.analyst.solvers",
+    "TextFormat": "hazeglass.compute.text",
     "graphical_lasso": "hazeglass.analyst.solvers",
     "graphical_lasso_path": "hazeglass.analyst.solvers",
     "nearest_psd_max_norm": "hazeglass.analyst.nearest_psd",
@@ -39,6 +43,7 @@ _HOMES = {
 _ROOMS = ("datasets", "errors")
 
 __all__ = [
+    "Column",
     "CorrectedGraphicalLasso",
     "CorrectedGraphicalLassoCV",
     "GaussianDP",
@@ -46,6 +51,7 @@ __all__ = [
     "Plan",
     "Release",
     "Solution",
+    "TextFormat",
     "__version__",
     "datasets",
     "errors",

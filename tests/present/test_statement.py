@@ -43,6 +43,18 @@ def test_columns_treated_alike_share_a_line_and_many_files_are_counted(make_plan
     assert "And 14 more" in page
 
 
+def test_the_reason_for_the_bounds_stands_beside_them(make_plan, table, tmp_path):
+    columns = [{"name": name, "kind": "continuous", "lower": -4.0, "upper": 4.0} for name in "abc"]
+    made = hg.publish(table, make_plan(columns_as=columns), tmp_path / "without")
+    assert "why they are public" not in (made.path / "statement.html").read_text(encoding="utf-8")
+    columns[0]["reason"] = "the meter's range <4>"
+    made = hg.publish(table, make_plan(columns_as=columns), tmp_path / "with")
+    assert hg.load(made.path).columns[0].reason == "the meter's range <4>"
+    page = (made.path / "statement.html").read_text(encoding="utf-8")
+    assert "the meter&#39;s range &lt;4&gt;</td>" in page
+    assert "no reason given</td>" in page
+
+
 def test_a_simulation_warns(make_plan, table, tmp_path):
     made = hg.publish(table, make_plan(), tmp_path / "r", simulate_seed=1)
     assert "This is a simulation" in (made.path / "statement.html").read_text(encoding="utf-8")

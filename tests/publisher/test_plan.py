@@ -1,9 +1,15 @@
 """Plans are complete or refused with a sentence that says what to do."""
 
+import pickle
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from tests.conftest import plan_document
 
-from hazeglass.errors import BoundsMissingError, PlanError
+import hazeglass as hg
+from hazeglass.bundle.manifest import CellNoise
+from hazeglass.errors import BoundsMissingError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.plan import Plan
 
@@ -176,6 +182,8 @@ def test_the_widest_bounds_and_the_largest_radius_are_allowed():
 @pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
 def test_rows_of_a_person_may_be_clipped_like_records(form):
     person = plan_document(form=form, protects="person", id_column="who", max_rows=2, clip_radius=1.0)
+    if form == "table":
+        person["release"]["row_counts"] = "public"
     assert Plan.from_dict(person).clip_radius == 1.0
 
 
@@ -209,3 +217,194 @@ def test_a_budget_in_mu_quotes_epsilon_at_one_in_a_million_unless_it_says_otherw
     assert Plan.from_dict(document).delta == 1e-6
     document["budget"]["delta"] = 1e-9
     assert Plan.from_dict(document).delta == 1e-9
+
+
+ONE = hg.Column("a", "continuous", lower=-1, upper=1)
+PERSON = {"protects": "person", "id_column": "who", "max_rows": 2}
+
+
+def written(**changes):
+    """A plan from plain arguments."""
+    return hg.Plan(**{"title": "T", "form": "moments", "columns": [ONE], "epsilon": 1.0, "delta": 1e-6, **changes})
+
+
+def test_plain_arguments_and_a_file_make_the_same_plan(tmp_path, plan_text):
+    (tmp_path / "plan.toml").write_text(plan_text)
+    columns = [hg.Column(name, "continuous", lower=-4, upper=4) for name in "abc"]
+    plan = hg.Plan(title="Test", form="moments", protects="record", epsilon=1.0, delta=1e-6, columns=columns)
+    assert plan == Plan.load(tmp_path / "plan.toml")
+    assert hash(plan) == hash(Plan.load(tmp_path / "plan.toml"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"protects": "person"}, "needs id_column in"),
+        ({"protects": "column"}, 'needs form = "table"'),
+        ({"columns": ()}, "columns must be 1 to 100000 entries long, got 0"),
+        ({"columns": [{"name": "a"}]}, "list of hazeglass.Column, got an entry of type dict"),
+        ({"columns": None}, "list of hazeglass.Column"),
+        ({"columns": "abc"}, "list of hazeglass.Column"),
+        ({"columns": [ONE, ONE]}, "names 'a' twice"),
+        ({"title": ""}, "release.title must be at least 1 characters"),
+        ({"title": "\ud800"}, "must be Unicode text"),
+        ({"epsilon": 0}, "budget.epsilon must be above 0"),
+        ({"epsilon": True}, "budget.epsilon must be of type number"),
+        ({"mu": 0.3}, "either mu"),
+        ({"delta": None}, "delta is missing"),
+        ({"text": {"separator": ";"}}, "must be a hazeglass.TextFormat"),
+        ({"adaptive": 1}, "adaptive must be of type boolean"),
+        ({"form": "table", "adaptive": True}, "adaptive = true needs form"),
+        ({"round_integers": 0}, "must be of type boolean"),
+        ({"dependence": ["linear"]}, "release.dependence must be one of"),
+    ],
+)
+def test_no_way_to_a_plan_goes_around_the_checks(change, message):
+    with pytest.raises(PlanError, match=message):
+        written(**change)
+    with pytest.raises(PlanError, match=message):
+        replace(written(), **change)
+    with pytest.raises(PlanError, match=message):
+        replace(pickle.loads(pickle.dumps(written())), **change)
+
+
+def test_a_plan_of_records_cannot_be_turned_into_one_of_persons_without_ids():
+    with pytest.raises(PlanError, match="needs id_column"):
+        replace(written(), protects="person")
+    with pytest.raises(TypeError, match="unit"):
+        replace(written(), unit=Unit("person", max_rows=3))
+    with pytest.raises(TypeError, match="guarantee"):
+        replace(written(), guarantee=hg.GaussianDP(9.0))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {},
+        {"epsilon": None, "delta": None, "mu": 0.5},
+        {"adaptive": False},
+        {"clip_radius": 0.5},
+        {"clip_radius": "private"},
+        {"form": "synthetic", "round_integers": True},
+        {"dependence": "curved"},
+        {"form": "table", "order": "kept"},
+        {"form": "table", "order": "shuffled", "protects": "readings", "readings": 7},
+        {**PERSON, "persons": 12},
+        {**PERSON, "form": "table", "row_counts": "public"},
+        {"text": hg.TextFormat(";", ",", "latin-1", missing=["", "?"], header=False, names=["x", "a"], trim=False)},
+        {"columns": [hg.Column("k", "integer", 0, 9, noise="discrete", reason="a\ndie")], "form": "table"},
+        {"columns": [hg.Column("raf", "continuous", 1, 1e4, "log")]},
+    ],
+)
+def test_a_plan_written_to_a_file_is_the_same_when_it_is_read(tmp_path, change):
+    plan = written(**change)
+    plan.save(tmp_path / "plan.toml")
+    assert Plan.load(tmp_path / "plan.toml") == plan == Plan.from_dict(plan.to_dict())
+    assert replace(plan) == plan == pickle.loads(pickle.dumps(plan))
+    with pytest.raises(OutputError, match="already exists"):
+        plan.save(tmp_path / "plan.toml")
+
+
+def test_what_a_plan_leaves_out_is_filled_in():
+    assert written().adaptive is True
+    assert written(clip_radius=0.5).adaptive is False
+    assert written(protects="record", form="table").adaptive is False
+    in_mu = written(epsilon=None, delta=None, mu=0.5)
+    assert (in_mu.delta, in_mu.epsilon) == (1e-6, hg.GaussianDP(0.5).epsilon(1e-6))
+    assert (written().epsilon, written().mu) == (1.0, None)
+    assert written().guarantee == hg.GaussianDP.from_budget(1.0, 1e-6)
+
+
+def test_numbers_of_other_libraries_become_plain_ones():
+    plan = written(**{**PERSON, "max_rows": np.int64(2)}, epsilon=np.float32(1), persons=np.int32(50), clip_radius=1)
+    assert [type(value) for value in (plan.max_rows, plan.persons, plan.epsilon, plan.clip_radius)] == [
+        int,
+        int,
+        float,
+        float,
+    ]
+
+
+def test_a_table_of_persons_is_refused_unless_the_number_of_their_rows_is_public():
+    with pytest.raises(PrivacyRefusal, match="how many rows each person has") as caught:
+        written(**PERSON, form="table")
+    assert caught.value.exit_status == 3
+    assert written(**PERSON, form="table", row_counts="public").unit == Unit("person", max_rows=2)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({**PERSON, "row_counts": "public"}, "row_counts has no meaning with form = 'moments'"),
+        ({"form": "table", "row_counts": "public"}, "row_counts has no meaning with protects = 'record'"),
+        ({**PERSON, "form": "table", "row_counts": "secret"}, "release.row_counts must be one of 'public'"),
+        ({"persons": 5}, "persons has no meaning with protects = 'record'"),
+        ({**PERSON, "persons": 1}, "release.persons must be at least 2, got 1"),
+        ({"order": "kept"}, "order has no meaning with form = 'moments'"),
+        ({"form": "table", "order": "sorted"}, "release.order must be one of 'shuffled', 'kept'"),
+    ],
+)
+def test_keys_about_persons_and_order_stand_only_where_they_mean_something(change, message):
+    with pytest.raises(PlanError, match=message):
+        written(**change)
+
+
+def test_only_tables_are_shuffled_and_not_those_that_keep_their_order():
+    assert written(form="table").shuffled
+    assert not written(form="table", order="kept").shuffled
+    assert not written().shuffled
+
+
+def test_columns_of_a_release_make_a_new_plan():
+    noisy = replace(ONE, cell_noise=CellNoise("rounded-gaussian", 1.0, 1.0, 0.0, 1.0))
+    assert written(columns=[noisy]) == written()
+
+
+def test_columns_of_a_file_without_a_header_are_among_its_names():
+    unnamed = hg.TextFormat(header=False, names=["x", "who"])
+    with pytest.raises(PlanError, match="column 'a', which is not among text"):
+        written(text=unnamed)
+    with pytest.raises(PlanError, match="column 'who', which is not among text"):
+        written(**PERSON, text=hg.TextFormat(header=False, names=["a"]))
+
+
+@pytest.mark.parametrize("radius", [1e-20, 1e-7, float("nan"), 1.1])
+def test_a_radius_that_keeps_nothing_or_clips_nothing_is_refused(radius):
+    with pytest.raises(PlanError, match="clip_radius must be at"):
+        written(clip_radius=radius)
+    assert written(clip_radius=1e-6).clip_radius == 1e-6
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("", "continuous", 0, 1), "name must be text of 1 to 1000 characters"),
+        ((5, "continuous", 0, 1), "name must be text"),
+        (("a\udfff", "continuous", 0, 1), "must be Unicode text"),
+        (("a", "number", 0, 1), "column 'a': kind must be one of 'continuous', 'integer', got 'number'"),
+        (("a", "continuous", "0", 1), "column 'a': lower must be of type number, got '0'"),
+        (("a", "continuous", False, 1), "column 'a': lower must be of type number, got False"),
+        (("a", "continuous", 1, 0), "lower must be below upper"),
+        (("a", "continuous", 0, float("nan")), "both finite"),
+        (("a", "continuous", 0, 1e308), "within 1e\\+100 of 0"),
+        (("a", "continuous", 0, 10**400), "within 1e\\+100 of 0"),
+        (("a", "continuous", 0, 1, "cube"), "transform must be one of 'log', 'log1p', 'sqrt', 'asinh'"),
+        (("a", "continuous", 0, 1, ["log"]), "transform must be one of"),
+        (("a", "continuous", 0, 1, "log"), "needs lower > 0"),
+        (("a", "integer", 0, 1.5), "must be whole"),
+        (("a", "continuous", 0, 1, None, "loud"), "noise must be one of 'rounded', 'discrete'"),
+        (("a", "continuous", 0, 1, None, "discrete"), 'needs kind = "integer"'),
+        (("a", "continuous", 0, 1, None, "rounded", None), "reason must be text"),
+    ],
+)
+def test_a_column_that_cannot_be_is_refused_where_it_is_made(arguments, message):
+    with pytest.raises(PlanError, match=message):
+        hg.Column(*arguments)
+
+
+def test_a_column_cannot_be_replaced_by_an_impossible_one():
+    with pytest.raises(PlanError, match="lower must be below upper"):
+        replace(ONE, lower=5)
+    with pytest.raises(BoundsMissingError, match="column 'a' has no lower and no upper bound"):
+        hg.Column("a", "continuous")
+    assert type(hg.Column("a", "integer", np.int8(0), 5).lower) is float

@@ -19,7 +19,7 @@ UNITS = [
     ("table", "record", {}),
     ("table", "record", {"clip_radius": 1.0}),
     ("table", "readings", {"readings": 3}),
-    ("table", "person", {"id_column": "who", "max_rows": 2}),
+    ("table", "person", {"id_column": "who", "max_rows": 2, "row_counts": "public"}),
     ("table", "column", {}),
     ("moments", "entry", {}),
     ("moments", "record", {}),

@@ -7,7 +7,8 @@ runs many times on them.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +30,7 @@ from hazeglass.publisher.moments import (
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource, SecretBits
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Cells, Rows
 
 __all__ = ["AdaptiveAttack", "StageAttack", "attack_moments", "unit_table"]
 
@@ -133,7 +134,6 @@ class AdaptiveAttack:
 
 def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
     """The attack on the moments that this plan releases for `rows` rows."""
-    plan = replace(plan, id_column=None)  # the person's rows are already chosen
     if plan.adaptive:
         return _attack_adaptive(plan, rows)
     guarantee, radius = plan.guarantee, None
@@ -202,14 +202,19 @@ def _distance(pair: tuple[Floats, Floats], stage: Stage, scale: float) -> float:
 
 
 def unit_table(plan: Plan, unit_box: Floats) -> Rows:
-    """Rows of a table that the publisher brings to these places of the [-1, 1] scale."""
+    """Rows of a table that the publisher brings to these places of the [-1, 1] scale.
+
+    Where persons are protected, each has as many rows as a person may have, the first one's first.
+    """
     import pyarrow as pa
 
     raw = raw_rows(unit_box, plan.columns)
-    return Rows(plan, open_table(pa.table({name: raw[:, k] for k, name in enumerate(plan.names)})))
+    columns: dict[str, npt.NDArray[Any]] = {name: raw[:, k] for k, name in enumerate(plan.names)}
+    if plan.id_column is not None:
+        columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
+    return Rows(plan, open_table(pa.table(columns)))
 
 
 def _read(plan: Plan, unit_box: Floats) -> Floats:
     """The rows as the publisher reads them."""
-    rows = unit_table(plan, unit_box)
-    return rows.cells.unit_box(next(rows.blocks()))
+    return Cells(plan).unit_box(list(raw_rows(unit_box, plan.columns).T))

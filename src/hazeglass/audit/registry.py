@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from hazeglass.audit.attack import Attack, Together
@@ -12,7 +12,6 @@ from hazeglass.audit.paper import CentredCounts, PaperCovariance, PaperTable
 from hazeglass.audit.radius_attack import attack_radius
 from hazeglass.audit.table_attack import attack_table
 from hazeglass.errors import InputError
-from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.plan import Plan
 
 __all__ = ["ATTACKS", "Target", "mechanisms", "paper_claims", "parts", "targets_of"]
@@ -62,8 +61,7 @@ def mechanisms(mu: float) -> Iterator[Target]:
 
 def parts() -> Iterator[Target]:
     """Steps of a mechanism that a whole release gives a small share of its budget, here with all of it."""
-    plan = _plan(2.0, "moments", "person", adaptive=False)
-    plan = replace(plan, unit=replace(plan.unit, max_rows=_PERSON_ROWS), id_column=None)
+    plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
 
 
@@ -123,9 +121,9 @@ def _check_size(plan: Plan, rows: int) -> None:
 
 def _twice(mu: float) -> Together:
     """Two tables of the same data at different budgets, which together cost mu."""
-    plan = _plan(mu, "table", "entry")
-    parts = [replace(plan, guarantee=GaussianDP(mu * share)) for share in (0.6, 0.8)]
-    return Together(attack_table(parts[0], 2), attack_table(parts[1], 2), (0.6 * mu, 0.8 * mu))
+    mus = (0.6 * mu, 0.8 * mu)
+    first, second = (attack_table(_plan(part, "table", "entry"), 2) for part in mus)
+    return Together(first, second, mus)
 
 
 def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", **release: Any) -> Plan:
@@ -134,6 +132,8 @@ def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = 
     if noise == "discrete":
         column = {"kind": "integer", "lower": 0, "upper": 3, "noise": "discrete"}
     sizes: dict[str, dict[str, Any]] = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}
+    if (form, unit) == ("table", "person"):
+        release["row_counts"] = "public"
     return Plan.from_dict(
         {
             "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},

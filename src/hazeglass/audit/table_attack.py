@@ -76,8 +76,7 @@ def attack_table(plan: Plan, rows: int, column: int | None = None) -> TableAttac
     signs = alternating(changed * p).reshape(changed, p)
     pair = raw_rows(-signs, mechanism.columns), raw_rows(signs, mechanism.columns)
     weights = signs * np.array([_shift_over_variance(column) for column in mechanism.columns])
-    small = replace(plan, columns=mechanism.columns, id_column=None)  # the person's rows are already chosen
-    return TableAttack(mechanism, Cells(small), pair, weights)
+    return TableAttack(mechanism, Cells(replace(plan, columns=mechanism.columns)), pair, weights)
 
 
 def _shift_over_variance(column: Column) -> float:

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal
+from dataclasses import asdict, dataclass, field
+from numbers import Real
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.features import FeatureKind
+from hazeglass.errors import BoundsMissingError, BundleError, HazeglassError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
 
 __all__ = [
     "FORMAT",
     "FORMAT_VERSION",
+    "KINDS",
+    "NOISES",
     "TRANSFORMS",
     "CellNoise",
     "Column",
@@ -33,6 +37,12 @@ __all__ = [
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "1.0"
 Form = Literal["table", "moments", "synthetic"]
+Kind = Literal["continuous", "integer"]
+Noise = Literal["rounded", "discrete"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+NOISES: tuple[Noise, ...] = get_args(Noise)
+_NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
+_UNSAID: Any = None
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -66,15 +76,32 @@ class CellNoise:
 
 @dataclass(frozen=True)
 class Column:
-    """A column as the public knows it. Released values are on the transformed scale."""
+    """A column as the public knows it. Released values are on the transformed scale.
+
+    `lower` and `upper` come from what is publicly known about the quantity, and `reason` says how; a column without
+    them is refused. `cell_noise` is what a release says of a table's column; a plan leaves it out.
+    """
 
     name: str
-    kind: Literal["continuous", "integer"]
-    lower: float
-    upper: float
+    kind: Kind
+    lower: float = _UNSAID
+    upper: float = _UNSAID
     transform: str | None = None
-    noise: Literal["rounded", "discrete"] = "rounded"
-    cell_noise: CellNoise | None = None
+    noise: Noise = "rounded"
+    reason: str = ""
+    cell_noise: CellNoise | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        _check_words(self)
+        missing = [key for key in ("lower", "upper") if getattr(self, key) is None]
+        if missing:
+            raise BoundsMissingError(
+                f"column {self.name[:100]!r} has no {' and no '.join(missing)} bound. Bounds must come from what is "
+                "publicly known about the quantity, never from the data; write them into the plan."
+            )
+        for key in ("lower", "upper"):
+            object.__setattr__(self, key, _number(self, key))
+        _check_bounds(self)
 
     def transformed(self, values: FloatArray) -> FloatArray:
         """The public transform of values that already lie within the bounds."""
@@ -251,14 +278,73 @@ class Manifest:
 def pooled_rows(stages: Sequence[Stage]) -> int:
     """The number of rows of a release whose stages each state one: the mean by how well each is known.
 
-    >>> stage = Stage(1.0, 2.0, True, 1.0, 1.0, 1, "", (), (), rows=90, count_weight=1.0)
-    >>> pooled_rows([stage, replace(stage, rows=120, count_weight=2.0)])
+    >>> made = {"mu": 1.0, "radius": 2.0, "clipped": True, "mean_weight": 1.0, "tau": 1.0, "steps": 1}
+    >>> made |= {"family": "rounded-gaussian", "centre": (), "scale": ()}
+    >>> pooled_rows([Stage(**made, rows=90, count_weight=1.0), Stage(**made, rows=120, count_weight=2.0)])
     114
     """
     if not all(stage.count_weight for stage in stages):
         return stages[-1].rows
     weights = [(stage.count_weight / stage.tau) ** 2 for stage in stages]
     return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
+
+
+def _check_words(column: Column) -> None:
+    """Everything but the bounds is one of the words it may be."""
+    if not (isinstance(column.name, str) and 1 <= len(column.name) <= 1000):
+        raise PlanError(f"a column's name must be text of 1 to 1000 characters, got {_short(column.name)}.")
+    where = f"column {column.name[:100]!r}"
+    if not _is_text(column.name):
+        raise PlanError(f"titles and names must be Unicode text, got {column.name[:60]!a}. Write it anew.")
+    for key, allowed in (("kind", KINDS), ("noise", NOISES), ("transform", (None, *TRANSFORMS))):
+        value = getattr(column, key)
+        if not isinstance(value, str | None) or value not in allowed:
+            choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
+            raise PlanError(f"{where}: {key} must be one of {choices}, got {_short(value)}.")
+    if not (isinstance(column.reason, str) and len(column.reason) <= 2000 and _is_text(column.reason)):
+        raise PlanError(f"{where}: reason must be text of at most 2000 characters, got {_short(column.reason)}.")
+    if column.noise == "discrete" and (column.kind != "integer" or column.transform is not None):
+        raise PlanError(f'{where}: noise = "discrete" needs kind = "integer" and no transform.')
+
+
+def _number(column: Column, key: str) -> float:
+    value = getattr(column, key)
+    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
+        raise PlanError(f"column {column.name[:100]!r}: {key} must be of type number, got {_short(value)}.")
+    try:
+        return float(value)
+    except OverflowError:
+        raise PlanError(
+            f"column {column.name[:100]!r}: bounds must lie within {_FARTHEST:g} of 0, got {_short(value)}."
+        ) from None
+
+
+def _check_bounds(column: Column) -> None:
+    """The bounds are the ends of a range that the transform and the arithmetic can bear."""
+    where, lower, upper = f"column {column.name[:100]!r}", column.lower, column.upper
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise PlanError(f"{where}: lower must be below upper and both finite, got {lower:g} and {upper:g}.")
+    if max(abs(lower), abs(upper)) > _FARTHEST:
+        raise PlanError(f"{where}: bounds must lie within {_FARTHEST:g} of 0, got {lower:g} and {upper:g}.")
+    lowest = -math.inf if column.transform is None else TRANSFORMS[column.transform].lowest
+    if lower < lowest:
+        raise PlanError(f"{where}: transform = {column.transform!r} needs lower >= {lowest:g}, got {lower:g}.")
+    if column.transform == "log" and lower <= 0:
+        raise PlanError(f"{where}: transform = 'log' needs lower > 0, got {lower:g}. Use log1p, or raise lower.")
+    if column.kind == "integer" and not (lower.is_integer() and upper.is_integer()):
+        raise PlanError(f"{where} is an integer column: its bounds must be whole, got {lower:g} and {upper:g}.")
+    if not _NARROWEST < column.half_width < math.inf:
+        raise PlanError(f"{where}: the bounds {lower:g} and {upper:g} leave no usable range. Choose others.")
+
+
+def _is_text(value: str) -> bool:
+    """Whether it can be written: half a surrogate pair is no character."""
+    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _column_json(column: Column) -> dict[str, Any]:
@@ -270,7 +356,10 @@ def _column_json(column: Column) -> dict[str, Any]:
 
 def _column_from_json(entry: Mapping[str, Any]) -> Column:
     noise = entry["cell_noise"]
-    return Column(**{**entry, "cell_noise": None if noise is None else CellNoise(**noise)})
+    try:
+        return Column(**{**entry, "cell_noise": None if noise is None else CellNoise(**noise)})
+    except HazeglassError as error:
+        raise BundleError(f"release.json has a column that no plan can have: {error} Do not rely on it.") from None
 
 
 def _stage_from_json(entry: Mapping[str, Any]) -> Stage:

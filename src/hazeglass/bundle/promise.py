@@ -58,8 +58,6 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError("release.json names a column twice. Ask for a new copy.")
     if manifest.n < 2:
         raise BundleError(f"a release has at least 2 rows; release.json says {manifest.n}. Ask for a new copy.")
-    if any(column.lower >= column.upper for column in manifest.columns):
-        raise BundleError("release.json has a column whose lower bound is not below its upper. Ask for a new copy.")
     table = manifest.form == "table"
     if any((column.cell_noise is not None) != table for column in manifest.columns):
         raise BundleError(
@@ -116,8 +114,6 @@ def _cell_mu(column: Column, *, clipped: bool) -> float:
     noise = lattice_noise(spec.family, spec.scale)
     if not abs(spec.variance / spec.step**2 - noise.variance) <= _TOLERANCE * noise.variance:
         raise BundleError(f"column {column.name[:100]!r}: the variance does not fit its noise. Do not rely on it.")
-    if not (math.isfinite(column.half_width) and column.half_width > 0):
-        raise BundleError(f"column {column.name[:100]!r}: the bounds leave no usable range. Ask for a new copy.")
     steps = 2 * column.half_width / spec.step
     if column.kind == "integer" and column.transform is None and not clipped:
         steps = math.ceil(steps * (1 - 1e-12))

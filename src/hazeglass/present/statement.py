@@ -42,6 +42,7 @@ def statement(manifest: Manifest) -> str:
         curve=_curve(words),
         tradeoff=_tradeoff(words),
         groups=_groups(manifest.columns),
+        reasons=any(column.reason for column in manifest.columns),
         files=manifest.files[:_MOST_FILES],
         more_files=max(0, len(manifest.files) - _MOST_FILES),
     )
@@ -67,11 +68,11 @@ def _tradeoff(words: Explanation) -> Markup:
 
 
 def _groups(columns: tuple[Column, ...]) -> list[ColumnGroup]:
-    """Runs of columns with the same kind, bounds, transform and noise."""
+    """Runs of columns with the same kind, bounds, reason, transform and noise."""
 
     def alike(column: Column) -> tuple[object, ...]:
         noise = None if column.cell_noise is None else (column.cell_noise.family, column.cell_noise.variance)
-        return (column.kind, column.lower, column.upper, column.transform, noise)
+        return (column.kind, column.lower, column.upper, column.reason, column.transform, noise)
 
     runs = [list(run) for _, run in groupby(columns, key=alike)]
     return [ColumnGroup(tuple(column.name for column in run), run[0]) for run in runs]

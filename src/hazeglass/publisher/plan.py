@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from numbers import Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hazeglass.bundle.manifest import TRANSFORMS, Column, Form
-from hazeglass.errors import BoundsMissingError, PlanError
+import numpy as np
+
+from hazeglass.bundle.manifest import Column, Form
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit
-from hazeglass.publisher.plan_schema import check_structure
+from hazeglass.guarantee.sensitivity import Unit, UnitName
+from hazeglass.publisher.plan_schema import check_section, check_structure
+from hazeglass.publisher.plan_text import plan_text, write_new_file
 
 if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview
@@ -21,24 +27,57 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
-_NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
+_SMALLEST_MU = 1e-12
+_SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
+_UNSAID: Any = None  # in the place of a value that follows from the others
+_USUAL_TEXT = TextFormat()
+_MOST_COLUMNS = 100_000
+_NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Plan:
-    """What will be released, what is protected, and how well. Made by :meth:`load` or :meth:`from_dict`."""
+    """What will be released, what is protected, and how well. A plan that cannot be kept cannot be made.
+
+    The arguments are the keys of a plan.toml; its [text] is a :class:`TextFormat`. The budget is `mu`, or `epsilon`
+    and `delta`. What is left out is filled in: `adaptive` (two stages where nothing speaks for one), and for a budget
+    in `mu` the `delta` of 1e-6 and the `epsilon` that `mu` means there.
+    """
 
     title: str
     form: Form
-    unit: Unit
-    guarantee: GaussianDP
-    delta: float
     columns: tuple[Column, ...]
-    adaptive: bool
-    clip_radius: float | Literal["private"] | None = None
-    dependence: Literal["linear", "curved"] = "linear"
+    protects: UnitName = "record"
+    epsilon: float = _UNSAID
+    delta: float = _UNSAID
+    mu: float | None = None
+    readings: int | None = None
     id_column: str | None = None
+    max_rows: int | None = None
+    persons: int | None = None
+    row_counts: Literal["public"] | None = None
+    order: Literal["shuffled", "kept"] | None = None
+    dependence: Literal["linear", "curved"] = "linear"
+    adaptive: bool = _UNSAID
+    clip_radius: float | Literal["private"] | None = None
     round_integers: bool = False
+    text: TextFormat = _USUAL_TEXT
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "columns", _columns(self.columns))
+        for field in fields(self):
+            object.__setattr__(self, field.name, _plain(getattr(self, field.name), field.name))
+        check_section("release", self._release(self.adaptive))
+        check_section(
+            "budget", _said(**({"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}), delta=self.delta)
+        )
+        _check_unit(self)
+        _check_names(self)
+        self._settle_budget()
+        _check_form(self)
+        if self.adaptive is _UNSAID:
+            object.__setattr__(self, "adaptive", self._adaptive_by_default)
+        _check_mechanism(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -60,28 +99,29 @@ class Plan:
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Plan:
-        """Build and check a plan from the same keys a plan.toml has."""
+        """The plan of a document with the keys of a plan.toml."""
         check_structure(document)
-        release, budget = document["release"], document["budget"]
-        unit = _unit(release)
-        columns = tuple(_column(entry) for entry in document["columns"])
-        _check_columns(columns, release.get("id_column"))
-        guarantee, delta = _budget(budget)
-        plan = cls(
-            title=release["title"],
-            form=release["form"],
-            unit=unit,
-            guarantee=guarantee,
-            delta=delta,
-            columns=columns,
-            adaptive=_adaptive(release),
-            clip_radius=_clip_radius(release),
-            dependence=release.get("dependence", "linear"),
-            id_column=release.get("id_column"),
-            round_integers=release.get("round_integers", False),
+        return cls(
+            **document["release"],
+            **document["budget"],
+            columns=tuple(Column(**entry) for entry in document["columns"]),
+            text=TextFormat(**document.get("text", {})),
         )
-        plan._check()
-        return plan
+
+    def to_dict(self) -> dict[str, Any]:
+        """The document with the keys of a plan.toml; :meth:`from_dict` makes the same plan of it."""
+        budget = {"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}
+        text = _differing(asdict(self.text), asdict(_USUAL_TEXT))
+        return {
+            "release": self._release(None if self.adaptive == self._adaptive_by_default else self.adaptive),
+            **({"text": {key: list(v) if isinstance(v, tuple) else v for key, v in text.items()}} if text else {}),
+            "budget": {**budget, "delta": self.delta},
+            "columns": [_column_document(column) for column in self.columns],
+        }
+
+    def save(self, path: str | Path) -> None:
+        """Write a plan.toml, never in the place of another file."""
+        write_new_file(path, plan_text(self.to_dict()))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -89,9 +129,19 @@ class Plan:
         return tuple(column.name for column in self.columns)
 
     @property
-    def epsilon(self) -> float:
-        """The epsilon of the promise at the plan's delta."""
-        return self.guarantee.epsilon(self.delta)
+    def unit(self) -> Unit:
+        """What is protected."""
+        return Unit(self.protects, readings=self.readings or 1, max_rows=self.max_rows or 1)
+
+    @cached_property
+    def guarantee(self) -> GaussianDP:
+        """The promise."""
+        return GaussianDP.from_budget(self.epsilon, self.delta) if self.mu is None else GaussianDP(self.mu)
+
+    @property
+    def shuffled(self) -> bool:
+        """Whether rows are released in a secret order."""
+        return self.form == "table" and self.order != "kept"
 
     def preview(self, rows: int) -> Preview:
         """Cost and expected quality for `rows` rows, without touching any data."""
@@ -99,123 +149,173 @@ class Plan:
 
         return preview(self, rows)
 
-    def _check(self) -> None:
-        """Rules that tie several keys together."""
-        unit, p = self.unit.name, len(self.columns)
-        if self.form != "table":
-            _check_moments(self, unit, p)
-        elif self.clip_radius is not None and unit not in ("record", "person"):
-            raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
-        elif self.clip_radius == "private":
-            raise PlanError('clip_radius = "private" needs form = "moments" or "synthetic"; give a number for a table.')
-        if isinstance(self.clip_radius, float) and self.clip_radius > math.sqrt(p):
-            raise PlanError(
-                f"clip_radius must be at most sqrt(number of columns) = {math.sqrt(p):.4g}, the radius of the box all "
-                f"values lie in, got {self.clip_radius:g}. Lower it, or leave it out."
-            )
-        if self.dependence == "curved" and (self.form != "moments" or not self.adaptive):
-            raise PlanError(
-                'dependence = "curved" needs form = "moments", protects = "record" or "person", and adaptive stages.'
-            )
-        if self.round_integers and self.form != "synthetic":
-            raise PlanError('round_integers needs form = "synthetic". Remove it.')
-        for column in self.columns:
-            if column.noise == "discrete" and (self.form != "table" or self.clip_radius is not None):
-                raise PlanError(
-                    f'column {column.name!r}: noise = "discrete" needs form = "table" without clip_radius. Remove it.'
-                )
+    @property
+    def _adaptive_by_default(self) -> bool:
+        """Two stages unless something in the plan speaks for one."""
+        return self.form != "table" and self.protects in ("record", "person") and self.clip_radius is None
 
-
-def _check_moments(plan: Plan, unit: str, p: int) -> None:
-    if unit == "column":
-        raise PlanError(
-            f'protects = "column" needs form = "table": replacing a column moves its whole row of the moment matrix, '
-            f"got form = {plan.form!r}. Use a table, or protect readings."
+    def _release(self, adaptive: bool | None) -> dict[str, Any]:
+        """The keys of [release] that say something."""
+        said = _said(
+            readings=self.readings,
+            id_column=self.id_column,
+            max_rows=self.max_rows,
+            persons=self.persons,
+            row_counts=self.row_counts,
+            order=self.order,
+            adaptive=adaptive,
+            clip_radius=self.clip_radius,
         )
-    if unit in ("entry", "readings") and p < 2:
-        raise PlanError(f'moments that protect {unit} need at least 2 columns, got {p}. Use protects = "record".')
-    if unit in ("entry", "readings") and plan.clip_radius is not None:
-        raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
+        usual = {"dependence": "linear", "round_integers": False}
+        unusual = _differing({key: getattr(self, key) for key in usual}, usual)
+        return {"title": self.title, "form": self.form, "protects": self.protects, **said, **unusual}
 
-
-def _unit(release: Mapping[str, Any]) -> Unit:
-    name = release.get("protects", "record")
-    needs = {"readings": ("readings",), "person": ("id_column", "max_rows")}.get(name, ())
-    for key in needs:
-        if key not in release:
-            raise PlanError(f"protects = {name!r} needs {key} in [release], and the plan has none. Add it.")
-    for key in ("readings", "id_column", "max_rows"):
-        if key in release and key not in needs:
-            raise PlanError(f"{key} has no meaning with protects = {name!r}. Remove it, or change protects.")
-    return Unit(name, readings=release.get("readings", 1), max_rows=release.get("max_rows", 1))
-
-
-def _budget(budget: Mapping[str, Any]) -> tuple[GaussianDP, float]:
-    if "mu" in budget:
-        if "epsilon" in budget:
+    def _settle_budget(self) -> None:
+        """Fill in what the given numbers mean, and refuse two promises in one plan."""
+        epsilon: float | None = self.epsilon
+        delta: float | None = self.delta
+        if self.mu is None:
+            if epsilon is None or delta is None:
+                missing = "epsilon" if epsilon is None else "delta"
+                raise PlanError(f"[budget] must give epsilon and delta (or mu), and {missing} is missing. Add it.")
+            _check_mu(self.guarantee.mu)
+            return
+        _check_mu(self.mu)
+        delta = _QUOTED_DELTA if delta is None else delta
+        means = self.guarantee.epsilon(delta)
+        if epsilon not in (None, means):
             raise PlanError("[budget] must give either mu, or epsilon and delta, got both. Keep one.")
-        return GaussianDP(float(budget["mu"])), float(budget.get("delta", _QUOTED_DELTA))
-    if "epsilon" not in budget or "delta" not in budget:
-        missing = "epsilon" if "epsilon" not in budget else "delta"
-        raise PlanError(f"[budget] must give epsilon and delta (or mu), and {missing} is missing. Add it.")
-    return GaussianDP.from_budget(budget["epsilon"], budget["delta"]), float(budget["delta"])
+        object.__setattr__(self, "delta", delta)
+        object.__setattr__(self, "epsilon", means)
 
 
-def _adaptive(release: Mapping[str, Any]) -> bool:
-    """Two stages unless something in the plan speaks for one."""
-    possible = release["form"] != "table" and release.get("protects", "record") in ("record", "person")
-    asked = release.get("adaptive")
-    if asked and not possible:
-        raise PlanError('adaptive = true needs form = "moments" or "synthetic" and protects = "record" or "person".')
-    if asked and "clip_radius" in release:
-        raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
-    if asked is not None:
-        return bool(asked)
-    return possible and "clip_radius" not in release
+def _columns(given: object) -> tuple[Column, ...]:
+    columns = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else (given,)
+    strange = next((entry for entry in columns if not isinstance(entry, Column)), None)
+    if strange is not None or columns == (None,):
+        raise PlanError(f"columns must be a list of hazeglass.Column, got an entry of type {type(strange).__name__}.")
+    if not 1 <= len(columns) <= _MOST_COLUMNS:
+        raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
+    return tuple(column if column.cell_noise is None else replace(column, cell_noise=None) for column in columns)
 
 
-def _clip_radius(release: Mapping[str, Any]) -> float | Literal["private"] | None:
-    given = release.get("clip_radius")
-    return given if given is None or given == "private" else float(given)
+def _plain(value: Any, key: str) -> Any:
+    """Numbers as Python writes them, whatever library they came from."""
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    return int(number) if key in ("readings", "max_rows", "persons") and number.is_integer() else number
 
 
-def _column(entry: Mapping[str, Any]) -> Column:
-    name, kind = entry["name"], entry["kind"]
-    missing = [key for key in ("lower", "upper") if key not in entry]
-    if missing:
-        raise BoundsMissingError(
-            f"column {name!r} has no {' and no '.join(missing)} bound. Bounds must come from what is publicly "
-            "known about the quantity, never from the data; write them into the plan."
-        )
-    lower, upper = float(entry["lower"]), float(entry["upper"])
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise PlanError(f"column {name!r}: lower must be below upper and both finite, got {lower:g} and {upper:g}.")
-    if max(abs(lower), abs(upper)) > _FARTHEST:
-        raise PlanError(f"column {name!r}: bounds must lie within {_FARTHEST:g} of 0, got {lower:g} and {upper:g}.")
-    transform = entry.get("transform")
-    lowest = -math.inf if transform is None else TRANSFORMS[transform].lowest
-    if lower < lowest:
-        raise PlanError(f"column {name!r}: transform = {transform!r} needs lower >= {lowest:g}, got {lower:g}.")
-    if transform == "log" and lower <= 0:
+def _said(**values: Any) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not the usual ones; 0 is not False."""
+    return {k: v for k, v in values.items() if not (type(v) is type(usual[k]) and v == usual[k])}
+
+
+def _column_document(column: Column) -> dict[str, Any]:
+    usual = {"transform": None, "noise": "rounded", "reason": ""}
+    entry = {"name": column.name, "kind": column.kind, "lower": column.lower, "upper": column.upper}
+    return {**entry, **_differing({key: getattr(column, key) for key in usual}, usual)}
+
+
+def _check_mu(mu: float) -> None:
+    if mu < _SMALLEST_MU:
         raise PlanError(
-            f"column {name!r}: transform = 'log' needs lower > 0, got {lower:g}. Use log1p, or raise lower."
+            f"[budget] means mu = {mu:.3g}, and with less than {_SMALLEST_MU:g} a release is noise and nothing else. "
+            "Raise the budget."
         )
-    if kind == "integer" and not (lower.is_integer() and upper.is_integer()):
-        raise PlanError(f"column {name!r} is an integer column: its bounds must be whole, got {lower:g} and {upper:g}.")
-    noise = entry.get("noise", "rounded")
-    if noise == "discrete" and (kind != "integer" or transform is not None):
-        raise PlanError(f'column {name!r}: noise = "discrete" needs kind = "integer" and no transform.')
-    column = Column(name=name, kind=kind, lower=lower, upper=upper, transform=transform, noise=noise)
-    if not _NARROWEST < column.half_width < math.inf:
-        raise PlanError(f"column {name!r}: the bounds {lower:g} and {upper:g} leave no usable range. Choose others.")
-    return column
 
 
-def _check_columns(columns: Sequence[Column], id_column: str | None) -> None:
+def _check_unit(plan: Plan) -> None:
+    """The sizes of a unit are given where the unit has them, and nowhere else."""
+    needs = _NEEDED_BY.get(plan.protects, ())
+    for key in needs:
+        if getattr(plan, key) is None:
+            raise PlanError(f"protects = {plan.protects!r} needs {key} in [release], and the plan has none. Add it.")
+    allowed = (*needs, "persons", "row_counts") if plan.protects == "person" else needs
+    for key in ("readings", "id_column", "max_rows", "persons", "row_counts"):
+        if key not in allowed and getattr(plan, key) is not None:
+            raise PlanError(f"{key} has no meaning with protects = {plan.protects!r}. Remove it, or change protects.")
+
+
+def _check_names(plan: Plan) -> None:
+    """Every column once, never the id, and all of them among the names of a file without a header."""
     seen: set[str] = set()
-    for column in columns:
-        if column.name in seen:
-            raise PlanError(f"column names must be unique, but the plan names {column.name!r} twice. Remove one.")
-        if column.name == id_column:
-            raise PlanError(f"the id column {id_column!r} must not be released: remove its [[columns]] entry.")
-        seen.add(column.name)
+    for name in plan.names:
+        if name in seen:
+            raise PlanError(f"column names must be unique, but the plan names {name!r} twice. Remove one.")
+        if name == plan.id_column:
+            raise PlanError(f"the id column {name!r} must not be released: remove its [[columns]] entry.")
+        seen.add(name)
+    if not isinstance(plan.text, TextFormat):
+        raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
+    listed = set(plan.text.names)
+    for name in (*plan.names, *([] if plan.id_column is None else [plan.id_column])):
+        if listed and name not in listed:
+            raise PlanError(f"the plan names column {name!r}, which is not among text.names. Add it there.")
+
+
+def _check_form(plan: Plan) -> None:
+    """Keys that only some forms have."""
+    form, unit, p = plan.form, plan.protects, len(plan.columns)
+    if form == "table":
+        if unit == "person" and plan.row_counts is None:
+            raise PrivacyRefusal(
+                "a table that protects persons is refused: the file would show how many rows each person has. Use "
+                'form = "moments" or "synthetic", or say row_counts = "public" where that number is no secret.'
+            )
+    else:
+        for key in ("row_counts", "order"):
+            if getattr(plan, key) is not None:
+                raise PlanError(f"{key} has no meaning with form = {form!r}, which releases no row. Remove it.")
+        if unit == "column":
+            raise PlanError(
+                f'protects = "column" needs form = "table": replacing a column moves its whole row of the moment '
+                f"matrix, got form = {form!r}. Use a table, or protect readings."
+            )
+        if unit in ("entry", "readings") and p < 2:
+            raise PlanError(f'moments that protect {unit} need at least 2 columns, got {p}. Use protects = "record".')
+    if plan.round_integers and form != "synthetic":
+        raise PlanError('round_integers needs form = "synthetic". Remove it.')
+    for column in plan.columns:
+        if column.noise == "discrete" and (form != "table" or plan.clip_radius is not None):
+            raise PlanError(
+                f'column {column.name!r}: noise = "discrete" needs form = "table" without clip_radius. Remove it.'
+            )
+
+
+def _check_mechanism(plan: Plan) -> None:
+    """Stages and clipping go together."""
+    form, unit, radius = plan.form, plan.protects, plan.clip_radius
+    if plan.adaptive and (form == "table" or unit not in ("record", "person")):
+        raise PlanError('adaptive = true needs form = "moments" or "synthetic" and protects = "record" or "person".')
+    if plan.adaptive and radius is not None:
+        raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
+    if radius is not None and unit not in ("record", "person"):
+        raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
+    if radius == "private" and form == "table":
+        raise PlanError('clip_radius = "private" needs form = "moments" or "synthetic"; give a number for a table.')
+    box = math.sqrt(len(plan.columns))
+    if isinstance(radius, float) and not radius <= box:
+        raise PlanError(
+            f"clip_radius must be at most sqrt(number of columns) = {box:.4g}, the radius of the box all "
+            f"values lie in, got {radius:g}. Lower it, or leave it out."
+        )
+    if isinstance(radius, float) and radius < _SMALLEST_RADIUS * box:
+        raise PlanError(
+            f"clip_radius must be at least {_SMALLEST_RADIUS * box:.4g}, a millionth of the radius of the box all "
+            f"values lie in, got {radius:g}. Raise it, or leave it out."
+        )
+    if plan.dependence == "curved" and (form != "moments" or not plan.adaptive):
+        raise PlanError(
+            'dependence = "curved" needs form = "moments", protects = "record" or "person", and adaptive stages.'
+        )

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
 from hazeglass.errors import PlanError
+from hazeglass.guarantee.sensitivity import UNITS
 
-__all__ = ["PLAN_SCHEMA", "check_structure"]
+__all__ = ["PLAN_SCHEMA", "check_section", "check_structure"]
 
 _NUMBER = {"type": "number"}
+_WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
 
 PLAN_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -24,10 +27,13 @@ PLAN_SCHEMA: dict[str, Any] = {
             "properties": {
                 "title": {"type": "string", "minLength": 1, "maxLength": 500},
                 "form": {"enum": ["table", "moments", "synthetic"]},
-                "protects": {"enum": ["entry", "readings", "record", "person", "column"]},
+                "protects": {"enum": list(UNITS)},
                 "readings": {"type": "integer", "minimum": 1, "maximum": 10**9},
                 "id_column": {"type": "string", "minLength": 1, "maxLength": 1000},
                 "max_rows": {"type": "integer", "minimum": 1, "maximum": 10**9},
+                "persons": {"type": "integer", "minimum": 2, "maximum": 10**12},
+                "row_counts": {"enum": ["public"]},
+                "order": {"enum": ["shuffled", "kept"]},
                 "dependence": {"enum": ["linear", "curved"]},
                 "adaptive": {"type": "boolean"},
                 "clip_radius": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
@@ -43,6 +49,19 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "mu": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
             },
         },
+        "text": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "separator": {"type": "string"},
+                "decimal": {"type": "string"},
+                "encoding": {"type": "string"},
+                "missing": _WORDS_LIST,
+                "header": {"type": "boolean"},
+                "names": _WORDS_LIST,
+                "trim": {"type": "boolean"},
+            },
+        },
         "columns": {
             "type": "array",
             "minItems": 1,
@@ -53,11 +72,11 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "required": ["name", "kind"],
                 "properties": {
                     "name": {"type": "string", "minLength": 1, "maxLength": 1000},
-                    "kind": {"enum": ["continuous", "integer"]},
+                    "kind": {"enum": list(KINDS)},
                     "lower": _NUMBER,
                     "upper": _NUMBER,
-                    "transform": {"enum": ["log", "log1p", "sqrt", "asinh"]},
-                    "noise": {"enum": ["rounded", "discrete"]},
+                    "transform": {"enum": list(TRANSFORMS)},
+                    "noise": {"enum": list(NOISES)},
                     "reason": {"type": "string", "maxLength": 2000},
                 },
             },
@@ -79,17 +98,31 @@ _WORDS = {
 
 def check_structure(document: Mapping[str, Any]) -> None:
     """Raise a PlanError that names the first key that is missing, unknown or of the wrong kind."""
-    import jsonschema
+    _check(document, PLAN_SCHEMA)
+    _check_text(document["release"], ("title", "id_column"))
+    for column in document["columns"]:
+        _check_text(column, ("name",))
 
-    errors = sorted(
-        jsonschema.Draft202012Validator(PLAN_SCHEMA).iter_errors(document), key=lambda e: list(map(str, e.path))
-    )
-    if errors:
-        raise PlanError(_sentence(errors[0], document))
-    names = [document["release"]["title"], document["release"].get("id_column", "")]
-    for text in [*names, *(column["name"] for column in document["columns"])]:
+
+def check_section(name: str, section: Mapping[str, Any]) -> None:
+    """The same for [release] or [budget] alone."""
+    _check({name: section}, {"properties": PLAN_SCHEMA["properties"]})
+    _check_text(section, ("title", "id_column"))
+
+
+def _check_text(section: Mapping[str, Any], keys: Iterable[str]) -> None:
+    for text in (section.get(key, "") for key in keys):
         if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
             raise PlanError(f"titles and names must be Unicode text, got {text[:60]!a}. Write it anew.")
+
+
+def _check(document: Mapping[str, Any], schema: dict[str, Any]) -> None:
+    import jsonschema
+
+    errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
+    first = min(errors, key=lambda error: list(map(str, error.path)), default=None)
+    if first is not None:
+        raise PlanError(_sentence(first, document))
 
 
 def _sentence(error: Any, document: Mapping[str, Any]) -> str:

@@ -95,7 +95,8 @@ def epsilon_to_see(plan: Plan, rows: int, partial_correlation: float) -> float |
         return None
 
     def excess(log_mu: float) -> float:
-        looser = replace(plan, guarantee=GaussianDP(math.exp(log_mu)))
+        mu = min(1e3, math.exp(log_mu))
+        looser = replace(plan, mu=mu, epsilon=GaussianDP(mu).epsilon(plan.delta))
         return _form_preview(looser, rows).detectable - partial_correlation
 
     low, high = math.log(1e-4), math.log(1e3)
@@ -109,12 +110,24 @@ def epsilon_to_see(plan: Plan, rows: int, partial_correlation: float) -> float |
 def _alternatives(plan: Plan) -> list[Plan]:
     """The same promise in every form that can make it."""
     plain = tuple(replace(column, noise="rounded") for column in plan.columns)
-    table = replace(plan, form="table", adaptive=False, clip_radius=None, dependence="linear", columns=plain)
-    if plan.unit.name == "column" or (plan.unit.name in ("entry", "readings") and len(plain) < 2):
-        return [table]
-    adaptive = plan.unit.name in ("record", "person")
-    moments = replace(plan, form="moments", adaptive=adaptive, clip_radius=None, dependence="linear", columns=plain)
-    return [moments, table, replace(moments, form="synthetic")]
+    in_rows = plan.unit.name in ("record", "person")
+
+    def other(form: Form) -> Plan:
+        return replace(
+            plan,
+            form=form,
+            columns=plain,
+            adaptive=in_rows and form != "table",
+            clip_radius=None,
+            dependence="linear",
+            round_integers=False,
+            order=None,
+            row_counts="public" if form == "table" and plan.unit.name == "person" else None,
+        )
+
+    if plan.unit.name == "column" or (not in_rows and len(plain) < 2):
+        return [other("table")]
+    return [other("moments"), other("table"), other("synthetic")]
 
 
 def _form_preview(plan: Plan, rows: int) -> FormPreview:

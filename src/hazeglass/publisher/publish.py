@@ -160,7 +160,7 @@ def describe(
         unit=plan.unit,
         n=n,
         persons=rows.persons,
-        order=plan.order,
+        order=("shuffled" if plan.shuffled else "kept") if plan.form == "table" else None,
         row_counts=plan.row_counts,
         columns=columns or plan.columns,
         mu=plan.guarantee.mu,
@@ -197,10 +197,10 @@ def write_table(
     """
     plan, p = rows.plan, len(rows.plan.columns)
     mechanism = TableMechanism.design(plan, rows.n)
-    count = bucket_count(rows.n, p) if plan.order == "shuffled" else 1
+    count = bucket_count(rows.n, p) if plan.shuffled else 1
     piece = NoisyPiece(mechanism, bits.elsewhere() if engine.remote else bits, rows.n, count, spill)
     buckets = Buckets(list(rows.run(engine, piece)), count)
-    write_parts(buckets.in_order(plan.order == "shuffled", bits, piece.schema()), p, writer, engine)
+    write_parts(buckets.in_order(plan.shuffled, bits, piece.schema()), p, writer, engine)
     return describe(rows, rows.n, bits, rows.n * mechanism.total_variation(), columns=mechanism.columns)
 
 

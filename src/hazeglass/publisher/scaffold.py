@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from hazeglass.compute.tables import open_table
-from hazeglass.errors import DataError, OutputError
+from hazeglass.errors import DataError
+from hazeglass.publisher.plan_text import check_new_file, toml_value, write_new_file
 
-__all__ = ["toml_string", "write_scaffold"]
+__all__ = ["write_scaffold"]
 
 _HEAD = """\
 # A hazeglass plan: everything in this file is public.
@@ -43,35 +41,13 @@ kind = "{kind}"
 
 def write_scaffold(data: Any, out: str | Path) -> tuple[int, list[str]]:
     """Write a plan for `data`; returns how many columns it has and which were left out."""
-    out = Path(out)
-    if out.exists():
-        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.")
-    if not out.resolve().parent.is_dir():
-        raise OutputError(f"the folder of {str(out)!r} does not exist. Make it first.")
+    out = check_new_file(out)
     kinds = open_table(data).kinds()
     columns = {name: kind for name, kind in kinds.items() if kind != "other"}
     if not columns:
         raise DataError("a plan needs at least one column of numbers, and the data has none.")
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
-    text = _HEAD.format(title=toml_string(title))
-    text += "".join(_COLUMN.format(name=toml_string(name), kind=kind) for name, kind in columns.items())
-    _write_whole(out, text)
+    text = _HEAD.format(title=toml_value(title))
+    text += "".join(_COLUMN.format(name=toml_value(name), kind=kind) for name, kind in columns.items())
+    write_new_file(out, text)
     return len(columns), [name for name in kinds if name not in columns]
-
-
-def _write_whole(out: Path, text: str) -> None:
-    """The file appears with all of its text, or not at all, and never in the place of another."""
-    try:
-        with tempfile.TemporaryDirectory(prefix=".plan-", dir=out.resolve().parent) as folder:
-            draft = Path(folder) / "plan.toml"
-            draft.write_text(text, encoding="utf-8")
-            os.link(draft, out)
-    except FileExistsError:
-        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.") from None
-    except OSError as error:
-        raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
-
-
-def toml_string(text: str) -> str:
-    """A basic TOML string; JSON's escapes are a subset of TOML's."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -75,7 +75,8 @@ def _with_stand_ins(document: dict[str, Any]) -> dict[str, Any]:
     ]
     release = document.get("release")
     titled = {**release, "title": release.get("title") or "untitled"} if isinstance(release, dict) else release
-    return {**document, "release": titled, "columns": filled}
+    public = {key: value for key, value in document.items() if key != "text"}  # how cells are written moves no number
+    return {**public, "release": titled, "columns": filled}
 
 
 def _blank(column: Any) -> bool:

@@ -50,7 +50,8 @@ function entry(column) {
 // The plan as plan.toml has it: options that mean nothing for the chosen unit and form are left out.
 export function plan() {
   const release = {...draft.release}, unit = release.protects;
-  if (unit !== "person") { delete release.id_column; delete release.max_rows; }
+  if (unit !== "person") for (const key of ["id_column", "max_rows", "persons", "row_counts"]) delete release[key];
+  if (release.form !== "table") for (const key of ["row_counts", "order"]) delete release[key];
   if (unit !== "readings") delete release.readings;
   const rows = ["record", "person"].includes(unit);
   if (!(release.form === "moments" && rows)) delete release.dependence;

@@ -1,0 +1,113 @@
+"""How a text file is to be read: a public choice made before the file is opened, never guessed while reading it."""
+
+from __future__ import annotations
+
+import codecs
+from dataclasses import dataclass
+
+from hazeglass.errors import PlanError
+
+__all__ = ["TextFormat"]
+
+MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
+# Text codecs in which one byte changes how those after it are read, or which are no way to write a file.
+_UNUSABLE = ("utf-7", "hz", "iso2022", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
+
+
+@dataclass(frozen=True)
+class TextFormat:
+    """How the cells of a CSV are written.
+
+    separator  between two cells; None: a comma, or a tab in files named .tsv
+    decimal    the decimal mark, '.' or ','
+    encoding   any of Python's text encodings that reads each line by itself
+    missing    what a missing cell may hold, compared without the spaces around it
+    header     whether the first line holds the names; if not, `names` does
+    trim       whether spaces around a cell are no part of it
+    """
+
+    separator: str | None = None
+    decimal: str = "."
+    encoding: str = "utf-8"
+    missing: tuple[str, ...] = MISSING_WORDS
+    header: bool = True
+    names: tuple[str, ...] = ()
+    trim: bool = True
+
+    def __post_init__(self) -> None:
+        for key in ("missing", "names"):
+            object.__setattr__(self, key, _words(key, getattr(self, key)))
+        for key in ("header", "trim"):
+            if not isinstance(getattr(self, key), bool):
+                raise PlanError(f"text.{key} must be true or false, got {_short(getattr(self, key))}.")
+        _check_marks(self.separator, self.decimal)
+        _check_encoding(self.encoding)
+        padded = [word for word in self.missing if word != word.strip()]
+        if padded:
+            raise PlanError(
+                f"text.missing holds {_short(padded[0])}, but cells are compared without the spaces around them. "
+                "Remove the spaces."
+            )
+        _check_names(self.header, self.names)
+
+
+def _words(key: str, given: object) -> tuple[str, ...]:
+    if not isinstance(given, list | tuple) or not all(isinstance(word, str) for word in given):
+        raise PlanError(f"text.{key} must be a list of words, got {_short(given)}.")
+    for word in given:
+        if len(word) > 1000 or any(0xD800 <= ord(character) <= 0xDFFF for character in word):
+            raise PlanError(f"text.{key} must hold Unicode text of at most 1000 characters, got {_short(word)}.")
+    return tuple(given)
+
+
+def _check_marks(separator: object, decimal: object) -> None:
+    if decimal not in (".", ","):
+        raise PlanError(f"text.decimal must be '.' or ',', got {_short(decimal)}.")
+    if separator is None:
+        if decimal == ",":
+            raise PlanError("text.decimal = ',' needs text.separator to be another character. Add it: ';' is usual.")
+        return
+    if not isinstance(separator, str) or len(separator) != 1:
+        raise PlanError(f"text.separator must be one character, got {_short(separator)}.")
+    if not separator.isascii() or separator.isalnum() or separator in '+-."\r\n\0':
+        raise PlanError(
+            f"text.separator must be an ASCII character that no number, quote or line end has, got {separator!a}. "
+            "Usual are ',', ';', '|' and the tab."
+        )
+    if separator == decimal:
+        raise PlanError(f"text.separator and text.decimal must differ, got {separator!r} for both. Change one.")
+
+
+def _check_encoding(encoding: object) -> None:
+    problem = f"text.encoding must be a text encoding, as 'utf-8', 'latin-1' or 'cp1252', got {_short(encoding)}."
+    if not isinstance(encoding, str) or "\0" in encoding:
+        raise PlanError(problem)
+    try:
+        name = codecs.lookup(encoding).name.replace("_", "-")
+        "0".encode(encoding)  # refused by what Python calls a codec and is none of text
+    except (LookupError, UnicodeError):
+        raise PlanError(problem) from None
+    if name.replace("-", "").startswith(tuple(word.replace("-", "") for word in _UNUSABLE)):
+        raise PlanError(
+            f"text.encoding = {_short(encoding)} cannot be read line by line: what a byte means hangs on those before "
+            "it. Write the file anew as 'utf-8'."
+        )
+
+
+def _check_names(header: bool, names: tuple[str, ...]) -> None:
+    if header and names:
+        raise PlanError("text.names is for files without a header line. Remove it, or set text.header = false.")
+    if not header and not names:
+        raise PlanError("text.header = false needs text.names, the columns' names in order. Add them.")
+    seen: set[str] = set()
+    for name in names:
+        if not name.strip():
+            raise PlanError("every name of text.names must be a word, and one is blank. Name that column.")
+        if name in seen:
+            raise PlanError(f"text.names must be unique, but {_short(name)} stands there twice. Rename one.")
+        seen.add(name)
+
+
+def _short(value: object) -> str:
+    text = ascii(value)
+    return text if len(text) <= 60 else text[:57] + "..."
