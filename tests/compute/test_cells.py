@@ -24,7 +24,9 @@ CELLS = st.one_of(
     st.booleans(),
     st.decimals(allow_nan=True, allow_infinity=True),
     st.text(max_size=6),
-    st.sampled_from(["1.5", " 2 ", "NA", "1,5", "inf", "1e400", b"3.5", b"\xff", date(2020, 1, 1), pd.NaT, pd.NA, [1], {}]),
+    st.sampled_from(
+        ["1.5", " 2 ", "NA", "1,5", "inf", "1e400", b"3.5", b"\xff", date(2020, 1, 1), pd.NaT, pd.NA, [1], {}]
+    ),
 )
 
 
@@ -34,7 +36,8 @@ def test_python_objects_are_read_one_by_one(cells):
     together, unread = number_column(list(cells), TEXT)
     alone = [number_column([cell], TEXT) for cell in cells]
     np.testing.assert_array_equal(
-        together.to_numpy(zero_copy_only=False), np.concatenate([one.to_numpy(zero_copy_only=False) for one, _ in alone])
+        together.to_numpy(zero_copy_only=False),
+        np.concatenate([one.to_numpy(zero_copy_only=False) for one, _ in alone]),
     )
     assert unread == sum(count for _, count in alone)
     ids = id_column(list(cells), TEXT)
@@ -89,7 +92,9 @@ def test_one_person_has_one_id_however_it_is_written():
     assert canonical_id("cafe\u0301", TEXT) == canonical_id("caf\u00e9", TEXT)
 
 
-@pytest.mark.parametrize("cell", [None, NAN, "", " ", "NA", "null", pd.NA, pd.NaT, float("inf"), 2.0**60, "1e30", b"\xff"])
+@pytest.mark.parametrize(
+    "cell", [None, NAN, "", " ", "NA", "null", pd.NA, pd.NaT, float("inf"), 2.0**60, "1e30", b"\xff"]
+)
 def test_what_names_nobody_is_nobody(cell):
     assert canonical_id(cell, TEXT) is None
 

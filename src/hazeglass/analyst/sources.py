@@ -177,7 +177,11 @@ def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     table, unread = open_table(data), Counter[str]()
     rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names, unread=unread)])
     for name, cells in unread.items():
-        what = "lines do not have the fields of the header" if name == BROKEN_LINES else f"cells of {name!r} are no numbers"
+        what = (
+            "lines do not have the fields of the header"
+            if name == BROKEN_LINES
+            else f"cells of {name!r} are no numbers"
+        )
         raise InputError(f"rows must hold a number in every cell, but {cells:,} {what}. Correct or leave them out.")
     if not np.isfinite(rows).all():
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")

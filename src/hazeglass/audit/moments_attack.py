@@ -32,10 +32,10 @@ from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
 from hazeglass.publisher.randomness import BitSource, SecretBits
 from hazeglass.publisher.rows import Cells, Rows
 
-__all__ = ["AdaptiveAttack", "StageAttack", "attack_moments", "unit_table"]
+__all__ = ["AdaptiveAttack", "StageAttack", "attack_moments", "attack_presence", "unit_table"]
 
 Floats = npt.NDArray[np.float64]
-Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]  # of rows, of their products, and how many
 _SPREAD = 0.3  # of the other rows, in the adaptive attack: small, so that the changed rows are long on stage 2's scale
 
 
@@ -44,7 +44,6 @@ class StageAttack:
     """One stage: the exact sums under D and D'."""
 
     stage: Stage
-    n: int
     sums: tuple[Sums, Sums]
     statistics: tuple[str, ...] = ("likelihood ratio",)
 
@@ -58,26 +57,31 @@ class StageAttack:
         return in_chunks(lambda count: self._chunk(side, count, bits), runs, self.cells)
 
     def _chunk(self, side: int, runs: int, bits: BitSource) -> Floats:
-        first, second = self.sums[side]
-        many = np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape))
-        released = add_noise(*many, self.stage, self.n, bits)
-        return likelihood_ratio(released, *self.sums, self.n)[:, None]
+        released = add_noise(*_repeated(self.sums[side], runs), self.stage, bits)
+        return likelihood_ratio(released, *self.sums)[:, None]
 
 
-def likelihood_ratio(released: NoisyMoments, under: Sums, under_neighbour: Sums, n: int) -> Floats:
+def _repeated(sums: Sums, runs: int) -> Sums:
+    """The same sums for every run."""
+    first, second, rows = sums
+    return np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape)), rows
+
+
+def likelihood_ratio(released: NoisyMoments, under: Sums, under_neighbour: Sums) -> Floats:
     """<output - mean(D), (mean(D') - mean(D)) / variance> in every release; leading axes are releases.
 
     The noise has variance v off the diagonal and 2 v on it, so summing a product over the whole symmetric matrix and
     dividing by 2 v counts every released number with its own variance.
     """
     stage = released.stage
-    unit, square = n * stage.steps, n * stage.steps**2  # the sums are whole, the release is per row and per unit
-    (mean, second), (mean_there, second_there) = under, under_neighbour
+    unit, square = stage.steps, stage.steps**2  # the sums are whole, the release is per unit
+    (mean, second, rows), (mean_there, second_there, rows_there) = under, under_neighbour
     mean_move, second_move = (mean_there - mean) / unit, (second_there - second) / square
     of_mean = _product("...i,...i->...", released.mean, mean / unit, mean_move)
     of_second = _product("...ij,...ij->...", released.second, second / square, second_move)
-    scale = n / stage.tau
-    return np.asarray(of_mean * (scale * stage.mean_weight) ** 2 + of_second * scale**2 / 2)
+    of_rows = (released.rows - rows) * (rows_there - rows)
+    weighted = of_mean * stage.mean_weight**2 + of_second / 2 + of_rows * stage.count_weight**2
+    return np.asarray(weighted / stage.tau**2)
 
 
 def _product(axes: str, output: Floats, mean: Floats, move: Floats) -> Floats:
@@ -109,19 +113,17 @@ class AdaptiveAttack:
 
     def _chunk(self, side: int, runs: int, bits: BitSource) -> Floats:
         released, both = self.stages(side, runs, bits)
-        n, mus = self.first.n, (self.first.stage.mu, self.second.mu)
-        left = likelihood_ratio(released[0], *self.first.sums, n)
-        right = likelihood_ratio(released[1], both[0], both[1], n)
+        mus = self.first.stage.mu, self.second.mu
+        left = likelihood_ratio(released[0], *self.first.sums)
+        right = likelihood_ratio(released[1], both[0], both[1])
         return contrasted(left, right, *mus)
 
     def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], list[Sums]]:
         """What both stages release in each run, and the second one's exact sums under D and D' given the first."""
-        n, (first, second) = self.first.n, self.first.sums[side]
-        many = np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape))
-        scout = add_noise(*many, self.first.stage, n, bits)
-        centre, scale = scout.standardisation()
+        scout = add_noise(*_repeated(self.first.sums[side], runs), self.first.stage, bits)
+        centre, scale = scout.divided(np.maximum(scout.rows, 2)).standardisation()
         both = [self._sums(box, centre, scale) for box in self.boxes]
-        return (scout, add_noise(*both[side], self.second, n, bits)), both
+        return (scout, add_noise(*both[side], self.second, bits)), both
 
     def _sums(self, box: Floats, centre: Floats, scale: Floats) -> Sums:
         runs, k = len(centre), len(box)
@@ -129,22 +131,42 @@ class AdaptiveAttack:
         z = lattice_rows(rows, np.repeat(centre, k, axis=0), np.repeat(scale, k, axis=0), self.second)
         z = z.reshape(runs, k, -1)
         weighted = z * self.counts[:, None]  # integers below 2^53, like all that follows
-        return weighted.sum(axis=1).astype(np.int64), (np.swapaxes(weighted, 1, 2) @ z).astype(np.int64)
+        first, second = weighted.sum(axis=1), np.swapaxes(weighted, 1, 2) @ z
+        return first.astype(np.int64), second.astype(np.int64), int(self.counts.sum())
 
 
 def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
-    """The attack on the moments that this plan releases for `rows` rows."""
+    """The attack on the moments that this plan releases for `rows` rows; persons have as many of them as they may."""
     if plan.adaptive:
         return _attack_adaptive(plan, rows)
     guarantee, radius = plan.guarantee, None
     if plan.clip_radius == "private":
         # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
-        probe = first_stage(plan, rows, guarantee, 1.0)
+        probe = first_stage(plan, _size(plan, rows), guarantee, 1.0)
         data = unit_table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
         found = private_radius(data, plan.unit, guarantee.share(RADIUS_SHARE), get_engine("serial"), SecretBits())
         guarantee, radius = guarantee.share(1 - RADIUS_SHARE), found.radius
-    stage = first_stage(plan, rows, guarantee, radius)
+    stage = first_stage(plan, _size(plan, rows), guarantee, radius)
     return _attack_stage(plan, rows, stage)
+
+
+def attack_presence(plan: Plan, rows: int) -> StageAttack:
+    """The attack on one stage by a person who has all their rows under D and none under D'."""
+    stage = first_stage(plan, _size(plan, rows), plan.guarantee)
+    here, _ = _pair(plan, stage)
+    others = np.tile(-here[0], (rows - len(here), 1))
+    sides = np.vstack([here, others]), others
+    under, neighbour = (_sums_of(unit_table(plan, side), stage) for side in sides)
+    return StageAttack(stage, (under, neighbour))
+
+
+def _size(plan: Plan, rows: int) -> int:
+    """The public number behind so many rows: theirs, or that of the persons."""
+    return math.ceil(rows / plan.unit.max_rows)
+
+
+def _sums_of(rows: Rows, stage: Stage) -> Sums:
+    return (*exact_sums(rows, stage, get_engine("serial")), rows.n)
 
 
 def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
@@ -154,8 +176,8 @@ def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
     sides_of_others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)
     others = sides_of_others[:, None] * here[0]
     sides = (np.vstack([changed, others]) for changed in (here, there))
-    under, neighbour = (exact_sums(unit_table(plan, side), stage, get_engine("serial")) for side in sides)
-    return StageAttack(stage, n, (under, neighbour))
+    under, neighbour = (_sums_of(unit_table(plan, side), stage) for side in sides)
+    return StageAttack(stage, (under, neighbour))
 
 
 def _pair(plan: Plan, stage: Stage) -> tuple[Floats, Floats]:
@@ -171,18 +193,17 @@ def _pair(plan: Plan, stage: Stage) -> tuple[Floats, Floats]:
 
 def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
     """Other rows spread evenly about the public centre, so that the first stage knows centre and scale well."""
-    scout = first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE))
-    second = second_stage(plan, n, None)
+    size = _size(plan, n)
+    scout = first_stage(plan, size, plan.guarantee.share(FIRST_STAGE_SHARE))
+    second = second_stage(plan, size, None)
     p, m = len(plan.columns), plan.unit.max_rows
     x, y = _farthest(p, [(scout, 1.0), (second, _SPREAD)])
     spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
     counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
     distinct = [np.vstack([changed, spread]) for changed in (x, y)]
-    sums = [
-        exact_sums(unit_table(plan, np.repeat(rows, counts, axis=0)), scout, get_engine("serial")) for rows in distinct
-    ]
+    sums = [_sums_of(unit_table(plan, np.repeat(rows, counts, axis=0)), scout) for rows in distinct]
     boxes = [_read(plan, rows) for rows in distinct]
-    first = StageAttack(scout, n, (sums[0], sums[1]))
+    first = StageAttack(scout, (sums[0], sums[1]))
     return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64))
 
 

@@ -37,7 +37,8 @@ class RadiusAttack:
         scores = np.empty((runs, 1))
         for run in range(runs):
             plan = self.plan
-            found = search_radius(self.within[side], self.n, self.grid, plan.unit, plan.guarantee, bits)
+            n = None if plan.unit.name == "person" else self.n
+            found = search_radius(self.within[side], n, self.grid, plan.unit, plan.guarantee, bits)
             scores[run] = sum(answer for _, answer in found.answers) - len(found.answers) * self.n
         return scores
 
@@ -48,5 +49,7 @@ def attack_radius(plan: Plan, n: int) -> RadiusAttack:
     grid = radius_grid(p)
     long, short = np.zeros((n, p)), np.zeros((n, p))
     long[:m] = 1.0
+    if plan.unit.name == "person":  # one without rows also moves the answer to how many rows there are
+        long = long[m:]
     here, there = (rows_within(unit_table(plan, side), grid, get_engine("serial")) for side in (long, short))
     return RadiusAttack(plan, n, grid, (here, there))

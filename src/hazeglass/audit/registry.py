@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hazeglass.audit.attack import Attack, Together
-from hazeglass.audit.moments_attack import attack_moments
+from hazeglass.audit.moments_attack import attack_moments, attack_presence
 from hazeglass.audit.paper import CentredCounts, PaperCovariance, PaperTable
 from hazeglass.audit.radius_attack import attack_radius
 from hazeglass.audit.table_attack import attack_table
@@ -63,6 +63,7 @@ def parts() -> Iterator[Target]:
     """Steps of a mechanism that a whole release gives a small share of its budget, here with all of it."""
     plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
+    yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_presence(plan, ROWS))
 
 
 def paper_claims(mu: float = 1.0) -> Iterator[Target]:

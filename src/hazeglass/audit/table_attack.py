@@ -53,7 +53,8 @@ class TableAttack:
         names = [column.name for column in self.mechanism.columns]
         copies = pa.RecordBatch.from_arrays([pa.array(np.tile(cells, runs)) for cells in raw.T], names=names)
         block = self.reading.block(copies)
-        released = self.mechanism.release(block, self.reading.unit_box(block), bits)
+        noise = self.mechanism.noise(copies.num_rows, bits)
+        released = self.mechanism.release(block, self.reading.unit_box(block), noise)
         table = np.column_stack(released).reshape(runs, *self.weights.shape)
         scores = [np.einsum("rij,ij->r", table, self.weights)]
         if len(self.statistics) > 1:

@@ -132,8 +132,8 @@ class Stage:
     Rows are x = (u - centre) / scale, u being the cell on [-1, 1] by the public bounds (`features` says which functions
     of them); rows are clipped to the l2 ball of `radius`; the sums of x and x x^T get noise of
     standard deviation tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2,
-    and are divided by `rows`: the number of rows, or, where persons are protected and it is secret (`count_weight` above
-    0), a number of rows with noise of standard deviation tau / count_weight, moved into its public range.
+    and are divided by `rows`: the number of rows, or, where persons are protected and it is secret (`count_weight`
+    above 0), that number with noise of standard deviation tau / count_weight, moved into its public range.
     """
 
     mu: float

@@ -127,7 +127,8 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
     if _is_text(kind):
         decoded = _decoded(array)
         plain = pc.and_(
-            pc.match_substring_regex(decoded, _PLAIN_ID), pc.invert(pc.is_in(decoded, pa.array(text.missing, pa.string())))
+            pc.match_substring_regex(decoded, _PLAIN_ID),
+            pc.invert(pc.is_in(decoded, pa.array(text.missing, pa.string()))),
         )
         if not pc.any(pc.invert(pc.fill_null(plain, True))).as_py():
             return decoded

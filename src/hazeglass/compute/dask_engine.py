@@ -155,7 +155,9 @@ class _Task(Generic[B, R]):
         carried: Any = self.block if lazy is None else self.block.without_rows()  # type: ignore[attr-defined]
         if not getattr(self.block, "public", True):
             carried = self._handed_over(carried)
-        work = (self.function, carried) if lazy is None else (self.function.with_rows, carried, self.client.compute(lazy))
+        work = (
+            (self.function, carried) if lazy is None else (self.function.with_rows, carried, self.client.compute(lazy))
+        )
         self.future = self.client.submit(*work, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
 
     def _handed_over(self, carried: Any) -> Any:

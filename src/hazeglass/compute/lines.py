@@ -63,8 +63,11 @@ def separator(place: Place, text: TextFormat) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines that start in a stretch of a file's bytes; `stop` None: all from `start` on, where only a whole file can
-    be read. `opens` says that a line starts at `start` itself and not behind the newline before it."""
+    """The lines that start in a stretch of a file's bytes.
+
+    start  the first byte; `opens` says that a line starts there, and not only behind the next newline
+    stop   the byte behind the last, or None for all to the end, where a file can only be read as a whole
+    """
 
     place: Place
     text: TextFormat

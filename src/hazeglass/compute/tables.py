@@ -192,7 +192,7 @@ def _arrow_or_list(series: Any) -> Column:
     import pyarrow as pa
 
     native = series.to_native() if hasattr(series, "to_native") else series
-    if getattr(native, "dtype", None) == object:
+    if str(getattr(native, "dtype", "")) in ("object", "Object"):
         return list(native)
     try:
         return pa.array(native) if native is series else series.to_arrow()
@@ -319,7 +319,8 @@ class _DaskFrame:
         import pyarrow as pa
 
         return {
-            str(field.name): _kind(field.type) for field in pa.Schema.from_pandas(self.frame._meta, preserve_index=False)
+            str(field.name): _kind(field.type)
+            for field in pa.Schema.from_pandas(self.frame._meta, preserve_index=False)
         }
 
     def sizes(self) -> list[int]:

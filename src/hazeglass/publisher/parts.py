@@ -101,7 +101,9 @@ class NoisyPiece:
             order = np.argsort(bucket, kind="stable")
             ends = np.cumsum(np.bincount(bucket, minlength=self.buckets))
             sorted_rows = table.take(order)
-            yield [sorted_rows.slice(end - size, size) for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)]
+            yield [
+                sorted_rows.slice(end - size, size) for end, size in zip(ends, np.diff(ends, prepend=0), strict=True)
+            ]
 
     def noisy(
         self, cells: Cells, start: int, blocks: Iterator[Block]
@@ -122,9 +124,10 @@ class NoisyPiece:
                 raw = [column[done : done + count] for column in block]
                 here = [column[first : first + count] for column in noise]
                 noisy = self.mechanism.release(raw, cells.unit_box(raw), here)
-                yield pa.RecordBatch.from_arrays([pa.array(column) for column in noisy], schema=schema), bucket[
-                    first : first + count
-                ]
+                yield (
+                    pa.RecordBatch.from_arrays([pa.array(column) for column in noisy], schema=schema),
+                    bucket[first : first + count],
+                )
                 at, done = at + count, done + count
 
     def _deal(self, rows: int, bits: BitSource) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -142,9 +145,7 @@ class NoisyPiece:
         return pa.schema([(column.name, kind) for column, kind in zip(self.mechanism.columns, types, strict=True)])
 
 
-def _chunks(
-    batches: Iterator[tuple[pa.RecordBatch, Any]], rows: int
-) -> Iterator[list[tuple[pa.RecordBatch, Any]]]:
+def _chunks(batches: Iterator[tuple[pa.RecordBatch, Any]], rows: int) -> Iterator[list[tuple[pa.RecordBatch, Any]]]:
     """Batches in groups of at least so many rows."""
     held: list[tuple[pa.RecordBatch, Any]] = []
     for batch in batches:
@@ -178,10 +179,11 @@ class Buckets:
     def bucket(self, number: int) -> Iterator[pa.RecordBatch]:
         """Its rows in the order of the data."""
         for piece in self._pieces:
-            reader = None if isinstance(piece, list) else self._reader(piece)
-            batches = len(piece) if isinstance(piece, list) else reader.num_record_batches
-            for k in range(number, batches, self.count):
-                yield piece[k] if isinstance(piece, list) else reader.get_batch(k)
+            if isinstance(piece, list):
+                yield from piece[number :: self.count]
+            else:
+                reader = self._reader(piece)
+                yield from map(reader.get_batch, range(number, reader.num_record_batches, self.count))
 
     def in_order(self, shuffled: bool, bits: BitSource, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         """All rows: as they came, or bucket after bucket, each in an order of its own that nobody knows."""

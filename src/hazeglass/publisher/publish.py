@@ -188,9 +188,7 @@ def describe(
 # -------------------------------------------------------------------------------------------------------- table
 
 
-def write_table(
-    rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource, spill: Path | None = None
-) -> Manifest:
+def write_table(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource, spill: Path | None = None) -> Manifest:
     """Noisy rows in a random order, or in their own where the plan says that it is public.
 
     On their way they lie in the folder `spill`, or in memory.
