@@ -106,14 +106,14 @@ def test_centring_by_the_datas_own_mean_is_caught(monkeypatch, centred, unit):
 
 
 def test_noise_shared_by_two_columns_is_caught(monkeypatch):
-    release, seeds = table.TableMechanism.release, itertools.count()
+    draw_noise, seeds = table.TableMechanism.noise, itertools.count()
 
-    def shared(self, raw, unit_box, bits):
+    def shared(self, rows, bits):
         seed = next(seeds)
         monkeypatch.setattr(table, "draw", lambda law, size, bits: noise.draw(law, size, SeededBits(seed)))
-        return release(self, raw, unit_box, bits)
+        return draw_noise(self, rows, bits)
 
-    monkeypatch.setattr(table.TableMechanism, "release", shared)
+    monkeypatch.setattr(table.TableMechanism, "noise", shared)
     for family in ("rounded", "discrete", "rounded, clipped"):
         assert audit("table", "record", family).ratio > 5
 

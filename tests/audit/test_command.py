@@ -108,7 +108,7 @@ def test_the_audit_without_a_plan_covers_all_mechanisms_and_the_paper(monkeypatc
     seen = {}
     monkeypatch.setattr(run, "run_attacks", lambda targets, runs, **_: seen.update(targets=targets, runs=runs))
     run.audit(quick=True)
-    assert len(seen["targets"]) == 3 * 23 + 1 + 3
+    assert len(seen["targets"]) == 3 * 23 + 2 + 3
     assert {target.claimed_mu for target in seen["targets"]} == {0.5, 1.0, 2.0}
     assert sum(not target.ours for target in seen["targets"]) == 3
 

@@ -189,10 +189,3 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", full)
     with pytest.raises(OutputError, match=r"cannot write beside .*No space left"), new_folder(tmp_path / "out"):
         pass
-
-
-def test_a_part_that_changed_on_its_way_is_not_adopted(tmp_path):
-    (tmp_path / "part").write_bytes(b"noise")
-    with pytest.raises(OutputError, match="not what its writer wrote"):
-        BundleWriter(tmp_path).adopt(tmp_path / "part", "data/part", "0" * 64)
-    assert (tmp_path / "part").exists()

@@ -62,8 +62,21 @@ def test_a_careful_claim_of_a_smaller_mu_is_refused_in_every_form(make_plan, tab
         hg.load(release.path)
 
 
+def larger_unit(document, counted=False):
+    """The same noise for persons of nine rows, as a forger would have it."""
+    document["unit"].update(name="person", max_rows=9)
+    document["persons"] = 50
+    for stage in document["stages"]:
+        stage["count_weight"] = 0.0 if counted else stage["radius"] ** 2 / 2
+
+
 CHANGES = {
-    "a larger unit": (lambda d: d["unit"].update(name="person", max_rows=9), "whose noise gives"),
+    "a larger unit": (lambda d: larger_unit(d), "whose noise gives"),
+    "a person whose rows are counted": (lambda d: larger_unit(d, counted=True), "does not protect the number of rows"),
+    "a person without a number of them": (lambda d: d["unit"].update(name="person"), "state the number of persons"),
+    "another number of rows": (lambda d: d.update(n=d["n"] + 1), "another number of rows"),
+    "a stage of fewer rows": (lambda d: d["stages"][0].update(rows=7), "another number of rows"),
+    "an order of moments": (lambda d: d.update(order="kept"), "the order of a table"),
     "a unit that counts another": (lambda d: d["unit"].update(max_rows=9), "counts another unit"),
     "less noise in a stage": (lambda d: d["stages"][1].update(tau=d["stages"][1]["tau"] / 2), "whose noise gives"),
     "a stage that costs less": (lambda d: d["stages"][1].update(mu=0.01), "whose noise gives"),

@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import shutil
 import signal
 import subprocess
 import sys
@@ -71,8 +72,6 @@ def test_a_scheduler_needs_its_engine(desk):
 MISTAKES = {
     "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 3, "column 'a' has no lower bound"),
     "an unknown column": (lambda d: replace(d, 'name = "b"', 'name = "bb"'), 2, "names column 'bb'"),
-    "a column without values": (lambda d: (d / "data.csv").write_text(HEADER + "1,,2\n" * 9), 2, "'b' holds no value"),
-    "text among numbers": (lambda d: (d / "data.csv").write_text(ROWS + "1,two,3\n"), 2, "'b' must hold numbers"),
     "epsilon of zero": (lambda d: replace(d, "epsilon = 1.0", "epsilon = 0"), 2, "budget.epsilon must be above 0"),
     "delta of one": (lambda d: replace(d, "delta = 1e-6", "delta = 1.0"), 2, "budget.delta must be below 1"),
     "an empty file": (lambda d: (d / "data.csv").write_text(""), 2, "data.csv is empty"),
@@ -82,9 +81,37 @@ MISTAKES = {
     "an existing output": (lambda d: (d / "release").mkdir(), 2, "already exists"),
     "no data": (lambda d: (d / "data.csv").unlink(), 2, "there is no file 'data.csv'"),
     "no plan": (lambda d: (d / "plan.toml").unlink(), 2, "there is no plan 'plan.toml'"),
-    "ragged rows": (lambda d: (d / "data.csv").write_text(ROWS + "1,2\n"), 2, "every row must have 3 fields"),
-    "not text": (lambda d: (d / "data.csv").write_bytes(b"a,b,c\n1,2,\xff\xfe\n" * 9), 2, "must hold numbers"),
 }
+
+
+ODDITIES = {
+    "a column without values": (
+        lambda d: (d / "data.csv").write_text(HEADER + "1,,2\n" * 9),
+        "column 'b' holds no number",
+    ),
+    "text among numbers": (lambda d: (d / "data.csv").write_text(ROWS + "1,two,3\n"), "1 cells of column 'b'"),
+    "ragged rows": (lambda d: (d / "data.csv").write_text(ROWS + "1,2\n"), "1 lines do not have the fields"),
+    "a stray quote": (
+        lambda d: (d / "data.csv").write_text(ROWS + '1,"2,3\n' + ROWS[6:]),
+        "1 lines do not have the fields",
+    ),
+    "not text": (lambda d: (d / "data.csv").write_bytes(ROWS.encode() + b"1,2,\xff\xfe\n"), "1 cells of column 'c'"),
+}
+
+
+@pytest.mark.parametrize("name", ODDITIES)
+def test_no_cell_stops_a_publish_and_the_publisher_alone_is_told(desk, name):
+    prepare, message = ODDITIES[name]
+    prepare(desk)
+    done = publish(desk)
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith(f"publisher only: {message}")
+    assert "publisher only" not in done.stdout
+    shutil.rmtree(desk / "release")
+    document = publish(desk, "--json")
+    assert "publisher only" not in document.stdout
+    assert "publisher only" in document.stderr
 
 
 @pytest.mark.parametrize("name", MISTAKES)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.errors import BudgetExceededError, DataError, PrivacyRefusal
+from hazeglass.errors import BudgetExceededError, BundleError, DataError, PrivacyRefusal, PublisherOnlyWarning
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.account import Account, AnnouncedBits, charged
 from hazeglass.publisher.ledger_file import Ledger
@@ -114,12 +114,40 @@ def test_a_release_that_does_not_fit_is_refused_with_status_3(make_plan, table, 
     assert states(ledger) == ["confirmed"] * 3
 
 
-def test_bad_data_found_before_drawing_gives_the_budget_back(make_plan, tmp_path, ledger):
-    data = pa.table({"a": [1.0, 2.0], "b": pa.array([None, None], type=pa.float64()), "c": [1.0, 2.0]})
-    with pytest.raises(DataError, match="no value"):
-        hg.publish(data, make_plan(), tmp_path / "r", ledger=ledger.path)
+def test_data_that_change_before_anything_is_drawn_give_the_budget_back(
+    make_plan, table, tmp_path, ledger, monkeypatch
+):
+    def changed(*_):
+        raise DataError("the number of rows changed")
+
+    monkeypatch.setattr("hazeglass.publisher.moments.exact_sums", changed)
+    with pytest.raises(DataError, match="changed"):
+        hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
     assert states(ledger) == ["released"]
     assert ledger.summary().mu_spent == 0
+
+
+@pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
+def test_a_cell_cannot_make_a_publish_fail(make_plan, tmp_path, ledger, form):
+    """A refusal that others can see is an output: a column without numbers is released like any other."""
+    data = pa.table({"a": [1.0, 2.0] * 5, "b": ["x"] * 10, "c": pa.nulls(10)})
+    with pytest.warns(PublisherOnlyWarning):
+        release = hg.publish(data, make_plan(form=form), tmp_path / "r", ledger=ledger.path)
+    assert release.n == 10
+    assert states(ledger) == ["confirmed"]
+
+
+def test_a_release_that_does_not_verify_gets_no_name_and_is_not_confirmed(
+    make_plan, table, tmp_path, ledger, monkeypatch
+):
+    def refuse(*_):
+        raise BundleError("not as it should be")
+
+    monkeypatch.setattr("hazeglass.publisher.publish.load", refuse)
+    with pytest.raises(BundleError, match="not as it should be"):
+        hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
+    assert not (tmp_path / "r").exists()
+    assert states(ledger) == ["drawn"]
 
 
 def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledger, monkeypatch):

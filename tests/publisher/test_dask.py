@@ -86,7 +86,7 @@ def slow_down(seconds):
 def test_a_killed_worker_doubles_neither_a_row_nor_the_charge(make_plan, tmp_path, cluster, monkeypatch):
     """Row k holds the digits of k in base 50, and the noise is a twentieth of one: every row can be told again."""
     columns = [{"name": name, "kind": "continuous", "lower": 0.0, "upper": 49.0} for name in "abcd"]
-    plan = make_plan(form="table", protects="entry", budget={"mu": 1000.0}, columns_as=columns)
+    plan = make_plan(form="table", protects="entry", budget={"mu": 1000.0}, columns_as=columns, order="kept")
     ledger = Ledger.create(tmp_path / "l", "rows", mu_total=2000.0, unit=plan.unit)
     digits = np.array([np.arange(ROWS) // 50**k % 50 for k in range(4)], dtype=float)
     pq.write_table(pa.table(list(digits), names=list("abcd")), tmp_path / "d.parquet", row_group_size=20_000)
@@ -117,7 +117,7 @@ def test_a_killed_worker_doubles_neither_a_row_nor_the_charge(make_plan, tmp_pat
     assert np.array_equal(np.rint([column.to_numpy() for column in release.table().columns]), digits)
     assert [entry.state for entry in ledger.history()] == ["confirmed"]
     names = sorted(path.relative_to(release.path).as_posix() for path in release.path.rglob("*.parquet"))
-    assert names == [f"data/part-{k:05d}.parquet" for k in range(ROWS // 20_000)]
+    assert names == [f"data/part-{k:05d}.parquet" for k in range(-(-ROWS // parts.part_rows(4)))]
     assert not (release.path / "attempts").exists()
     assert not list(tmp_path.glob(".*partial*"))
 
@@ -183,6 +183,8 @@ def test_the_scheduler_sees_no_key_no_cell_and_no_sum(
     cells = np.random.default_rng(2).uniform(-3, 3, 5_000)
     table = pa.table({"a": cells, "b": cells[::-1], "c": cells**2, "id": [f"SECRET-{k // 2}" for k in range(5_000)]})
     person = {"protects": "person", "id_column": "id", "max_rows": 2} if kind == "person" else {}
+    if form == "table" and person:
+        person["row_counts"] = "public"
     plan = make_plan(form=form, **person, **({"adaptive": False} if form == "moments" else {}))
     first, second = sums(plan, table, "serial") if form == "moments" else ((), np.zeros(0))
     pq.write_table(table, tmp_path / "marked.parquet")
@@ -197,10 +199,10 @@ def test_the_scheduler_sees_no_key_no_cell_and_no_sum(
     assert "SECRET" not in logged
 
 
-def test_a_workers_error_is_told_without_the_cell(make_plan, tmp_path, cluster):
+def test_cells_that_workers_cannot_read_are_counted_and_not_quoted(make_plan, tmp_path, cluster):
     for name in ("1.csv", "2.csv"):
         (tmp_path / name).write_text("a,b,c\n1,2,3\n1,SECRET-NAME,3\n")
-    with pytest.raises(hg.errors.DataError, match="column 'b' must hold numbers") as caught:
+    with pytest.warns(hg.errors.PublisherOnlyWarning, match="2 cells of column 'b'") as told:
         hg.publish(str(tmp_path / "*.csv"), make_plan(), tmp_path / "r", engine="dask")
-    assert "SECRET" not in str(caught.value)
+    assert "SECRET" not in "".join(str(one.message) for one in told)
     assert "SECRET" not in str(cluster.get_logs())

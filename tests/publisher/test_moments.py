@@ -178,7 +178,7 @@ def test_a_stage_costs_its_share_and_its_lattice_holds_the_largest_cell(make_pla
 def test_what_is_drawn_for_one_release_of_many_is_drawn_for_it_alone(make_plan):
     """The audit adds noise to a stack of sums at once; every entry of every release has its own."""
     stage = module.first_stage(make_plan(), 100, make_plan().guarantee)
-    stack = module.add_noise(np.zeros((50, 3), np.int64), np.zeros((50, 3, 3), np.int64), stage, 100, SecretBits())
+    stack = module.add_noise(np.zeros((50, 3), np.int64), np.zeros((50, 3, 3), np.int64), 100, stage, SecretBits())
     upper = stack.second[:, *np.triu_indices(3)]
     assert np.array_equal(stack.second, stack.second.transpose(0, 2, 1))
     assert np.unique(upper).size == 300
@@ -192,18 +192,19 @@ def test_every_moment_is_its_sum_on_the_scale_of_the_rows_within_its_noise(make_
     rng = np.random.default_rng(5)
     z = np.rint(rng.uniform(-0.5, 0.5, (n, 3)) * stage.steps).astype(np.int64)
     first, second = np.tile(z.sum(axis=0), (100, 1)), np.tile(z.T @ z, (100, 1, 1))
-    noisy = module.add_noise(first, second, stage, n, SecretBits())
+    noisy = module.add_noise(first, second, n, stage, SecretBits()).divided(n)
     x = z / stage.steps
-    noise = np.full((3, 3), noisy.second_noise_sd)
-    np.fill_diagonal(noise, noisy.diagonal_noise_sd)
-    for off, sd in ((noisy.mean - x.mean(axis=0), noisy.mean_noise_sd), (noisy.second - x.T @ x / n, noise)):
+    mean_sd, second_sd, diagonal_sd = noisy.mean_noise_sd[0], noisy.second_noise_sd[0], noisy.diagonal_noise_sd[0]
+    noise = np.full((3, 3), second_sd)
+    np.fill_diagonal(noise, diagonal_sd)
+    for off, sd in ((noisy.mean - x.mean(axis=0), mean_sd), (noisy.second - x.T @ x / n, noise)):
         scores = off / sd
         assert np.abs(scores).max() < 6
         assert np.all(np.abs(scores.mean(axis=0)) < 6 / math.sqrt(100))
         assert np.all(np.abs(scores.std(axis=0) - 1) < 6 / math.sqrt(200))
-    assert noisy.mean_noise_sd * n * stage.mean_weight == pytest.approx(stage.tau, rel=1e-3)
-    assert noisy.second_noise_sd * n == pytest.approx(stage.tau, rel=1e-3)
-    assert noisy.diagonal_noise_sd * n == pytest.approx(math.sqrt(2) * stage.tau, rel=1e-3)
+    assert mean_sd * n * stage.mean_weight == pytest.approx(stage.tau, rel=1e-3)
+    assert second_sd * n == pytest.approx(stage.tau, rel=1e-3)
+    assert diagonal_sd * n == pytest.approx(math.sqrt(2) * stage.tau, rel=1e-3)
 
 
 def test_one_column_has_moments_too(make_plan, tmp_path):

@@ -4,11 +4,15 @@ import math
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle.manifest import pooled_rows
+from hazeglass.compute.cells import canonical_id
 from hazeglass.compute.tables import open_table
-from hazeglass.errors import DataError, PlanError
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import DataError, PlanError, PublisherOnlyWarning
 from hazeglass.publisher.rows import Rows, _among_first
 
 IDS = ["p1", "p2", "p1", "p1", "p3", "p2", "p1"]
@@ -37,13 +41,86 @@ def test_the_first_rows_of_each_person_are_kept_across_blocks(make_plan, people,
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_the_rows_kept_are_those_a_plain_count_keeps(most):
     rng = np.random.default_rng(most)
-    ids, counts, plain, expected = rng.integers(0, 60, 1000), {}, {}, []
-    for identifier in ids.tolist():
+    ids, counts, plain, expected = [None if k > 55 else str(k) for k in rng.integers(0, 60, 1000)], {}, {}, []
+    for identifier in ids:
         plain[identifier] = plain.get(identifier, 0) + 1
-        expected.append(plain[identifier] <= most)
-    found = [_among_first(pa.array(part), counts, most) for part in np.array_split(ids, 7)]
-    assert np.concatenate(found).tolist() == expected
-    assert counts == plain
+        expected.append(identifier is not None and plain[identifier] <= most)
+    found = [_among_first(pa.array(ids[k : k + 143], pa.string()), counts, most) for k in range(0, 1000, 143)]
+    assert np.concatenate([kept for kept, _ in found]).tolist() == expected
+    nobody = plain.pop(None)
+    assert (counts, sum(count for _, count in found)) == (plain, nobody)
+
+
+def kept(make_plan, data, **more):
+    """The rows of column a that are used."""
+    rows = Rows(person_plan(make_plan, **more), open_table(data))
+    return [float(cell) for block in rows.blocks() for cell in block[0]], rows
+
+
+def test_one_person_is_one_however_the_id_is_written_and_wherever_it_stands(make_plan, tmp_path):
+    """7 in one file and "7" in another, 0.0 and -0.0, a dictionary with repeated values: each once passed the cap."""
+    values = {name: [1.0, 2.0, 3.0] for name in "abc"}
+    for folder, first, second in (
+        ("number", pa.array([7, 7, 7]), pa.array(["7", "7", "8"])),
+        ("float", pa.array([7.0, 7.0, 8.0]), pa.array([7, 7, 7], pa.int8())),
+        ("zero", pa.array([0.0, -0.0, 0.0]), pa.array(["-0", "0.0", "1"])),
+        ("nan", pa.array([float("nan"), float("nan"), 1.0]), pa.array([1.0, 2.0, float("nan")])),
+        (
+            "dictionary",
+            pa.DictionaryArray.from_arrays(pa.array([0, 1, 2]), pa.array(["x", "x", "x"])),
+            pa.array(["x", "x", "y"]),
+        ),
+    ):
+        (tmp_path / folder).mkdir()
+        pq.write_table(pa.table({"customer_no": first, **values}), tmp_path / folder / "1.parquet")
+        pq.write_table(pa.table({"customer_no": second, **values}), tmp_path / folder / "2.parquet")
+        ids = [canonical_id(cell.as_py(), TextFormat()) for part in (first, second) for cell in part]
+        used, rows = kept(make_plan, tmp_path / folder)
+        assert len(used) == sum(min(2, ids.count(one)) for one in set(ids) - {None}), folder
+        assert rows.persons == len(set(ids) - {None}), folder
+
+
+def test_ids_and_values_that_are_chunked_differently_stay_together(make_plan, monkeypatch):
+    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 3)
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 4)
+    ids, values = ["p"] * 6 + ["q"] * 6, np.arange(12.0)
+    data = pa.table(
+        {
+            "customer_no": pa.chunked_array([ids[:1], ids[1:9], ids[9:]]),
+            "a": pa.chunked_array([values[:5], values[5:]]),
+            "b": values,
+            "c": values,
+        }
+    )
+    assert kept(make_plan, data)[0] == [0, 1, 6, 7]
+
+
+def test_the_number_of_rows_is_noised_and_the_number_of_persons_is_not(make_plan, tmp_path):
+    """With one row more or fewer of a person nothing but noised numbers changes."""
+    ids = [k for k in range(200) for _ in range(1 + k % 2)]
+    released = {}
+    for few in (False, True):
+        mine = [one for k, one in enumerate(ids) if not (few and one == 199 and ids.index(199) != k)]
+        data = pa.table({"customer_no": mine, **{name: np.linspace(-1, 1, len(mine)) for name in "abc"}})
+        release = hg.publish(data, person_plan(make_plan), tmp_path / str(few), simulate_seed=4)
+        released[few] = release.manifest
+        assert release.n == pooled_rows(release.manifest.stages)
+        for stage in release.manifest.stages:
+            assert stage.count_weight == pytest.approx(stage.radius**2 / math.sqrt(2))
+            assert 200 <= stage.rows <= 400
+    assert released[False].persons == released[True].persons == 200
+    assert all(
+        a.tau == b.tau and a.steps == b.steps for a, b in zip(*(m.stages for m in released.values()), strict=True)
+    )
+
+
+def test_a_plan_that_states_the_persons_hides_how_many_have_rows(make_plan, people, tmp_path):
+    plan = person_plan(make_plan, persons=50)
+    release = hg.publish(people, plan, tmp_path / "r", simulate_seed=1)
+    assert release.manifest.persons == 50
+    assert all(2 <= stage.rows <= 100 for stage in release.manifest.stages)
+    with pytest.raises(DataError, match="says that there are 2 persons, and the data has more"):
+        hg.publish(people, person_plan(make_plan, persons=2), tmp_path / "s")
 
 
 @pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
@@ -51,8 +128,10 @@ def test_the_id_is_never_released(make_plan, form, tmp_path):
     secret = [f"SECRET-{k:04d}" for k in range(400)]
     rng = np.random.default_rng(0)
     data = pa.table({"customer_no": secret * 2, **{name: rng.standard_normal(800) for name in "abc"}})
-    release = hg.publish(data, person_plan(make_plan, form=form, budget={"mu": 2.0}), tmp_path / "r")
-    assert release.n == 800
+    table = {"row_counts": "public"} if form == "table" else {}
+    release = hg.publish(data, person_plan(make_plan, form=form, budget={"mu": 20.0}, **table), tmp_path / "r")
+    assert abs(release.n - 800) < (1 if form == "table" else 5)
+    assert release.manifest.persons == 400
     for path in release.path.rglob("*"):
         if path.is_file():
             assert b"SECRET-" not in path.read_bytes()
@@ -71,11 +150,7 @@ def test_a_person_costs_more_noise_than_a_record(make_plan, tmp_path):
     assert math.isclose(table_person.step, table_record.step, rel_tol=0.6)
 
 
-def test_missing_ids_and_columns_are_named(make_plan, people, tmp_path):
-    with pytest.raises(DataError, match="some ids are missing"):
-        hg.publish(
-            people.set_column(0, "customer_no", pa.array([None, *IDS[1:]])), person_plan(make_plan), tmp_path / "r"
-        )
+def test_missing_columns_are_named(make_plan, people, tmp_path):
     with pytest.raises(DataError, match="names column 'customer_no'"):
         hg.publish(people.drop_columns(["customer_no"]), person_plan(make_plan), tmp_path / "r")
     with pytest.raises(PlanError, match="needs id_column"):
@@ -88,11 +163,20 @@ def test_persons_in_a_csv_file(make_plan, people, tmp_path):
     import pyarrow.csv
 
     pyarrow.csv.write_csv(people, tmp_path / "d.csv")
-    assert hg.publish(tmp_path / "d.csv", person_plan(make_plan), tmp_path / "r").n == 5
+    assert kept(make_plan, tmp_path / "d.csv")[0] == [0, 0.25, 0.5, 1, 1.25]
+
+
+def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path):
+    """A refusal would tell others that somebody's id is missing."""
+    data = people.set_column(0, "customer_no", pa.array([None, " ", *IDS[2:]]))
+    used, rows = kept(make_plan, data)
+    assert used == [0.5, 0.75, 1.0, 1.25]
+    with pytest.warns(PublisherOnlyWarning, match="publisher only: 2 rows have no readable id in 'customer_no'"):
+        rows.tell_publisher()
 
 
 def test_a_piece_of_kept_rows_is_shown_without_them(make_plan, people):
-    (piece,) = Rows(person_plan(make_plan), open_table(people)).pieces()
-    assert repr(piece).startswith("<kept rows of")
-    assert "mask" not in repr(piece)
+    (piece,) = Rows(person_plan(make_plan), open_table(people))._stretches()
+    assert repr(piece).startswith("<rows of")
+    assert "kept" not in repr(piece)
     assert not piece.public  # which rows are kept is as secret as the ids

@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from hazeglass.errors import BudgetExceededError, DataError, OutputError
+from hazeglass.errors import BudgetExceededError, DataError, OutputError, PublisherOnlyWarning
 from hazeglass.publisher import moments, table
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.rehearse import rehearse
@@ -20,7 +20,7 @@ def no_draws(monkeypatch):
 
 @pytest.fixture
 def rows():
-    return pa.table({name: [1.0, 2.0, 3.0] for name in "abc"})
+    return pa.table({name: [1.0, 2.0, 3.0, 4.0, 5.0] for name in "abc"})
 
 
 @pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
@@ -28,8 +28,8 @@ def test_nothing_is_drawn_charged_or_written(make_plan, rows, tmp_path, form):
     book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=1.0)
     plan, progress = make_plan(form=form), []
     seen = rehearse(rows, plan, tmp_path / "r", ledger=book.path, engine="serial", progress=progress.append)
-    assert (seen.plan, seen.rows, seen.mu_left) == (plan, 3, 1.0)
-    assert progress == [3]
+    assert (seen.plan, seen.rows, seen.mu_left) == (plan, 5, 1.0)
+    assert progress == [5]
     assert book.history() == []
     assert [path.name for path in tmp_path.iterdir()] == ["l.ledger"]
 
@@ -58,7 +58,14 @@ def test_a_budget_too_small_for_the_sums_is_refused(make_plan, rows, tmp_path):
 
 
 @pytest.mark.parametrize("form", ["table", "moments"])
-def test_a_column_without_values_is_found_by_reading_to_the_end(make_plan, rows, tmp_path, form):
-    empty = rows.set_column(2, "c", pa.array([None] * 3, pa.float64()))
-    with pytest.raises(DataError, match="'c' holds no value"):
-        rehearse(empty, make_plan(form=form), tmp_path / "r", engine="serial")
+def test_the_publisher_hears_before_publishing_what_cannot_be_read(make_plan, rows, tmp_path, form):
+    text = rows.set_column(2, "c", pa.array(["1", "two", None, "4", "V"]))
+    with pytest.warns(PublisherOnlyWarning, match="2 cells of column 'c' are not numbers"):
+        rehearse(text, make_plan(form=form), tmp_path / "r", engine="serial")
+
+
+def test_of_persons_only_their_number_is_said(make_plan, rows, tmp_path):
+    data = rows.append_column("id", pa.array([1, 1, 1, 2, 2]))
+    plan = make_plan(protects="person", id_column="id", max_rows=2)
+    seen = rehearse(data, plan, tmp_path / "r", engine="serial")
+    assert (seen.rows, seen.persons) == (None, 2)

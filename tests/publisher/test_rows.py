@@ -1,4 +1,4 @@
-"""Rows are read alike by every engine; each piece says which columns held a value, and how many rows it had."""
+"""Rows are read alike by every engine; no cell makes reading fail, and the publisher alone hears what was missing."""
 
 import numpy as np
 import pyarrow as pa
@@ -6,12 +6,12 @@ import pytest
 
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, PublisherOnlyWarning
 from hazeglass.publisher.cell_kernels import to_lattice, to_unit
 from hazeglass.publisher.rows import Cells, Rows
 
 
-def first_cells(cells, number, blocks):
+def first_cells(cells, start, blocks):
     return [block[0][0] for block in blocks]
 
 
@@ -21,19 +21,36 @@ def diagonal(last):
 
 
 @pytest.mark.parametrize("engine", ["serial", "threads"])
-def test_a_column_that_held_a_value_in_any_piece_is_not_empty(make_plan, monkeypatch, engine):
+def test_the_publisher_is_told_of_a_column_without_numbers_and_nothing_fails(make_plan, monkeypatch, engine):
     monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 1)
     monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 1)
-    results = list(Rows(make_plan(), open_table(diagonal(1))).run(get_engine(engine), first_cells))
-    assert len(results) == 3
-    with pytest.raises(DataError, match="'c' holds no value"):
-        list(Rows(make_plan(), open_table(diagonal(0))).run(get_engine(engine), first_cells))
+    rows = Rows(make_plan(), open_table(diagonal(1)))
+    assert len(list(rows.run(get_engine(engine), first_cells))) == 3
+    rows.tell_publisher()  # nothing to tell: a warning would fail this test
+    rows = Rows(make_plan(), open_table(diagonal(0)))
+    assert len(list(rows.run(get_engine(engine), first_cells))) == 3
+    with pytest.warns(PublisherOnlyWarning, match="publisher only: column 'c' holds no number at all"):
+        rows.tell_publisher()
+
+
+def test_the_publisher_is_told_how_many_cells_could_not_be_read(make_plan, tmp_path):
+    (tmp_path / "d.csv").write_bytes(b"a,b,c,other\n1,two,3,\n1,2,3,\n1,2,3\n\n1,NA,\xff,x\n1,deux,3,y\n")
+    rows = Rows(make_plan(), open_table(tmp_path / "d.csv"))
+    list(rows.run(get_engine("serial"), first_cells))
+    assert rows.n == 6
+    with pytest.warns(PublisherOnlyWarning) as told:
+        rows.tell_publisher()
+    assert [str(one.message) for one in told] == [
+        "publisher only: 2 lines do not have the fields of the header; all their cells count as missing.",
+        "publisher only: 2 cells of column 'b' are not numbers; they count as missing.",
+        "publisher only: 1 cells of column 'c' are not numbers; they count as missing.",
+    ]
 
 
 def test_rows_that_change_while_being_read_are_refused(make_plan, table):
     rows = Rows(make_plan(), open_table(table))
     rows.source = open_table(table.slice(1))
-    with pytest.raises(DataError, match="changed while being read"):
+    with pytest.raises(DataError, match="changed while they were read"):
         list(rows.run(get_engine("serial"), first_cells))
 
 

@@ -94,13 +94,15 @@ class AdaptiveAttack:
     """Two stages, the second on the scale that the first one released.
 
     `boxes` and `counts` are the distinct rows (on the [-1, 1] scale, as the publisher reads them) and how often each
-    occurs: sums of equal rows are exact multiples, so the second stage of many runs can be computed at once.
+    occurs: sums of equal rows are exact multiples, so the second stage of many runs can be computed at once. A noisy
+    number of rows is moved into `rows_between`.
     """
 
     first: StageAttack
     second: Stage
     boxes: tuple[Floats, Floats]
     counts: Floats
+    rows_between: tuple[int, int]
     statistics: tuple[str, ...] = ("likelihood ratio", "contrast of the stages")
 
     @property
@@ -121,7 +123,7 @@ class AdaptiveAttack:
     def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], list[Sums]]:
         """What both stages release in each run, and the second one's exact sums under D and D' given the first."""
         scout = add_noise(*_repeated(self.first.sums[side], runs), self.first.stage, bits)
-        centre, scale = scout.divided(np.maximum(scout.rows, 2)).standardisation()
+        centre, scale = scout.divided(np.clip(scout.rows, *self.rows_between)).standardisation()
         both = [self._sums(box, centre, scale) for box in self.boxes]
         return (scout, add_noise(*both[side], self.second, bits)), both
 
@@ -201,10 +203,11 @@ def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
     spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
     counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
     distinct = [np.vstack([changed, spread]) for changed in (x, y)]
-    sums = [_sums_of(unit_table(plan, np.repeat(rows, counts, axis=0)), scout) for rows in distinct]
+    sides = [unit_table(plan, np.repeat(rows, counts, axis=0)) for rows in distinct]
+    sums = [_sums_of(side, scout) for side in sides]
     boxes = [_read(plan, rows) for rows in distinct]
     first = StageAttack(scout, (sums[0], sums[1]))
-    return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64))
+    return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64), sides[0].public_range)
 
 
 def _farthest(columns: int, stages: list[tuple[Stage, float]]) -> tuple[Floats, Floats]:

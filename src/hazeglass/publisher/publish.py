@@ -117,8 +117,9 @@ def _draws(rows: Rows) -> int:
     plan, p = rows.plan, len(rows.plan.columns)
     if plan.form == "table":
         return rows.n * p
-    stages = design_stages(plan, rows.public_size)
-    return sum(moment_rows(p * DEGREES[stage.features]) + 1 for stage in stages) + SEARCH_STEPS + 1
+    person = rows.persons is not None  # then the number of rows is drawn as well
+    stages = sum(moment_rows(p * DEGREES[one.features]) + person for one in design_stages(plan, rows.public_size))
+    return stages + (SEARCH_STEPS + person if plan.clip_radius == "private" else 0)
 
 
 def _bits(simulate_seed: int | None) -> BitSource:

@@ -65,9 +65,10 @@ class Cells:
 
 @dataclass(frozen=True)
 class _Done(Generic[R]):
-    """What came of one piece: how many rows it had, how many cells could not be read, and the result."""
+    """What came of one piece: how many rows it had, which columns held a number, how many cells could not be read."""
 
     rows: int
+    seen: BoolArray
     unread: Counter[str]
     value: R
 
@@ -80,7 +81,7 @@ class _OnPiece(Generic[R]):
     work: Work[R]
 
     def __call__(self, stretch: _Stretch) -> _Done[R]:
-        unread: Counter[str] = Counter()
+        seen, unread = np.zeros(len(self.cells.plan.columns), dtype=bool), Counter[str]()
         rows = 0
 
         def blocks() -> Iterator[Block]:
@@ -88,10 +89,13 @@ class _OnPiece(Generic[R]):
             for batch in stretch.batches(unread):
                 rows += batch.num_rows
                 if batch.num_rows:
-                    yield self.cells.block(batch)
+                    block = self.cells.block(batch)
+                    for k in np.flatnonzero(~seen):
+                        seen[k] = not np.isnan(block[k]).all()
+                    yield block
 
         value = self.work(self.cells, stretch.start, blocks())
-        return _Done(rows, unread, value)
+        return _Done(rows, seen, unread, value)
 
 
 @dataclass(frozen=True)
@@ -153,6 +157,7 @@ class Rows:
     _starts: list[int] = field(init=False)
     _masks: list[npt.NDArray[np.uint8]] | None = field(init=False, default=None)
     _nobody: int = field(init=False, default=0)
+    _empty: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
         _check_columns(self.plan, self.source)
@@ -210,9 +215,10 @@ class Rows:
 
     def run(self, engine: Engine, work: Work[R]) -> Iterator[R]:
         """The results of `work` on every piece, in order."""
-        unread: Counter[str] = Counter()
+        seen, unread = np.zeros(len(self.plan.columns), dtype=bool), Counter[str]()
         done = 0
         for found in engine.map(_OnPiece(self.cells, work), self._stretches()):
+            seen |= found.seen
             unread += found.unread
             done += found.rows
             if self.progress is not None:
@@ -221,6 +227,7 @@ class Rows:
         if done != self.n:
             raise DataError("the number of rows changed while they were read. Start again when nothing writes to them.")
         self.unread = unread
+        self._empty = [name for name, any_number in zip(self.plan.names, seen, strict=True) if not any_number]
 
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
@@ -231,6 +238,8 @@ class Rows:
                 else f"{cells:,} cells of column {name!r} are not numbers; they count as missing."
             )
             warn(f"publisher only: {what}", PublisherOnlyWarning)
+        for name in self._empty:
+            warn(f"publisher only: column {name!r} holds no number at all.", PublisherOnlyWarning)
         if self._nobody:
             warn(
                 f"publisher only: {self._nobody:,} rows have no readable id in {self.plan.id_column!r}; "
