@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
-_SMALLEST_MU = 1e-12
+_SMALLEST_MU = 1e-20
 _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
