@@ -149,3 +149,9 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
         reseal(release.path, lambda d, digest=digest: d["files"][0].update(sha256=digest))
         with pytest.raises(BundleError, match=message):
             hg.load(release.path).moments()
+
+
+def test_a_release_from_before_reasons_were_written_still_loads(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    reseal(release.path, lambda d: [column.pop("reason") for column in d["columns"]])
+    assert {column.reason for column in hg.load(release.path).columns} == {""}

@@ -189,7 +189,8 @@ def test_a_scaffolded_plan_is_refused_until_bounds_are_filled_in(desk):
     done = hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
     assert done.returncode == 0, done.stderr
     text = (desk / "new.toml").read_text()
-    assert 'name = "a"\nkind = "integer"\n# lower =' in text
+    assert 'name = "a"\nkind = "integer"   # a guess from the first lines: confirm or change\n# lower =' in text
+    assert "guesses from its first lines (at most 1 MiB), looked at on this machine" in " ".join(done.stdout.split())
     done = hazeglass("plan", "check", "new.toml", cwd=desk)
     assert done.returncode == 3
     assert "column 'a' has no lower and no upper bound" in done.stderr
@@ -204,11 +205,30 @@ def test_a_scaffold_leaves_text_out_and_survives_odd_names(tmp_path):
     done = hazeglass("plan", "new", "d.parquet", cwd=tmp_path)
     assert done.returncode == 0
     assert "Left out, because they do not hold numbers: name." in done.stdout
+    assert "The kinds are those the data declares; no cell was read." in done.stdout
     text = (tmp_path / "plan.toml").read_text()
     (tmp_path / "plan.toml").write_text(
         text.replace("# lower = ", "lower = 0 # ").replace("# upper = ", "upper = 9 # ")
     )
     assert hg.Plan.load(tmp_path / "plan.toml").names == (odd, "count")
+
+
+def test_a_file_without_a_header_gets_names_when_the_command_says_so(tmp_path):
+    (tmp_path / "d.csv").write_text("1,2.5\n3,4\n")
+    done = hazeglass("plan", "new", "d.csv", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "use --no-header if there is none" in " ".join(done.stderr.split())
+    done = hazeglass("plan", "new", "d.csv", "--no-header", "--json", cwd=tmp_path)
+    assert json.loads(done.stdout) == {"out": "plan.toml", "columns": 2, "left_out": [], "guessed": True}
+    assert 'names = ["x1", "x2"]' in (tmp_path / "plan.toml").read_text()
+
+
+def test_a_table_of_persons_is_refused_with_the_status_of_a_refusal(desk):
+    replace(desk, 'form = "moments"', 'form = "table"\nid_column = "who"\nmax_rows = 2')
+    replace(desk, 'protects = "record"', 'protects = "person"')
+    done = hazeglass("plan", "check", "plan.toml", cwd=desk)
+    assert done.returncode == 3
+    assert "how many rows each person has" in " ".join(done.stderr.split())
 
 
 def test_preview_says_when_a_plan_can_show_nothing(desk):

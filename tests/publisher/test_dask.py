@@ -183,8 +183,7 @@ def test_the_scheduler_sees_no_key_no_cell_and_no_sum(
     cells = np.random.default_rng(2).uniform(-3, 3, 5_000)
     table = pa.table({"a": cells, "b": cells[::-1], "c": cells**2, "id": [f"SECRET-{k // 2}" for k in range(5_000)]})
     person = {"protects": "person", "id_column": "id", "max_rows": 2} if kind == "person" else {}
-    if form == "table" and person:
-        person["row_counts"] = "public"
+    person |= {"row_counts": "public"} if person and form == "table" else {}
     plan = make_plan(form=form, **person, **({"adaptive": False} if form == "moments" else {}))
     first, second = sums(plan, table, "serial") if form == "moments" else ((), np.zeros(0))
     pq.write_table(table, tmp_path / "marked.parquet")

@@ -368,6 +368,12 @@ def test_columns_of_a_file_without_a_header_are_among_its_names():
         written(**PERSON, text=hg.TextFormat(header=False, names=["a"]))
 
 
+@pytest.mark.parametrize("budget", [{"mu": 1e-21}, {"epsilon": 1e-30, "delta": 1e-30}, {"mu": 5e-324}])
+def test_a_budget_that_leaves_nothing_but_noise_is_refused(budget):
+    with pytest.raises(PlanError, match="noise and nothing else"):
+        written(**{"epsilon": None, "delta": None, **budget})
+
+
 @pytest.mark.parametrize("radius", [1e-20, 1e-7, float("nan"), 1.1])
 def test_a_radius_that_keeps_nothing_or_clips_nothing_is_refused(radius):
     with pytest.raises(PlanError, match="clip_radius must be at"):

@@ -1,23 +1,180 @@
-"""A first plan is whole or not there, and never in the place of another file."""
+"""A first plan says what it rests on, suggests no bound, and is whole or not there."""
 
+import gzip
+import tomllib
+
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.fuzz.mutations import one_sentence
 
-from hazeglass.errors import DataError, OutputError
-from hazeglass.publisher.scaffold import write_scaffold
+import hazeglass as hg
+import hazeglass.publisher.scaffold as scaffold
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import DataError, HazeglassError, OutputError
+from hazeglass.publisher.scaffold import look_at, write_scaffold
 
 TABLE = pa.table({"a": [1.0, 2.0], "b": [1, 2], "name": ["x", "y"]})
 
 
-def test_columns_of_numbers_are_named_and_others_left_out(tmp_path):
-    count, left_out = write_scaffold(TABLE, tmp_path / "plan.toml")
+def lines(path, text, encoding="utf-8"):
+    path.write_bytes(text.encode(encoding))
+    return str(path)
+
+
+def test_declared_kinds_are_taken_as_they_are(tmp_path):
+    look = write_scaffold(TABLE, tmp_path / "plan.toml")
     text = (tmp_path / "plan.toml").read_text()
-    assert (count, left_out) == (2, ["name"])
+    assert (look.numbers, look.left_out, look.text) == ({"a": "continuous", "b": "integer"}, ["name"], None)
     assert text.count("[[columns]]") == 2
-    assert 'name = "a"\nkind = "continuous"' in text
-    assert 'name = "b"\nkind = "integer"' in text
+    assert 'name = "a"\nkind = "continuous"\n' in text
+    assert 'name = "b"\nkind = "integer"\n' in text
     assert "\nlower" not in text  # a bound is never suggested
+    assert "guess" not in text
+    assert "[text]" not in text
     assert [path.name for path in tmp_path.iterdir()] == ["plan.toml"]
+
+
+def test_parquet_and_frames_are_opened_without_reading_a_cell(tmp_path, monkeypatch):
+    pq.write_table(TABLE, tmp_path / "d.parquet")
+    monkeypatch.setattr(pq.ParquetFile, "read", lambda *_: pytest.fail("a cell was read"))
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: pytest.fail("a cell was read"))
+    assert look_at(tmp_path / "d.parquet").kinds == {"a": "continuous", "b": "integer", "name": "other"}
+    assert look_at(pd.DataFrame({"a": [1.5], "b": [1]})).kinds == {"a": "continuous", "b": "integer"}
+
+
+def test_what_a_csv_suggests_is_marked_as_a_guess(tmp_path):
+    look = write_scaffold(lines(tmp_path / "d.csv", "id;volt;name\n1;1,5;x\n2;2,5;y\n"), tmp_path / "plan.toml")
+    assert look.text == TextFormat(";", ",")
+    assert look.left_out == ["name"]
+    text = (tmp_path / "plan.toml").read_text()
+    guess = "   # a guess from the first lines: confirm or change"
+    for line in ('separator = ";"', 'decimal = ","', 'encoding = "utf-8"', 'kind = "integer"', 'kind = "continuous"'):
+        assert line + guess in text, line
+    assert "guesses from its first lines (at most 1 MiB of them)" in text
+    filled = text.replace("# lower = ", "lower = -4 # ").replace("# upper = ", "upper = 4 # ")
+    assert hg.Plan.from_dict(tomllib.loads(filled)).text == look.text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "encoding", "expected"),
+    [
+        ("d.csv", "a,b\n1,2\n", "utf-8", TextFormat(",")),
+        ("d.csv", "a,b\n1.5,2\n", "utf-8", TextFormat(",")),
+        ("d.csv", "a;b\n1.5;2\n", "utf-8", TextFormat(";")),
+        ("d.csv", "a;b\n1,5;2\n", "utf-8", TextFormat(";", ",")),
+        ("d.csv", "a|b\n1|2\n", "utf-8", TextFormat("|")),
+        ("d.csv", "a\tb\n1\t2\n", "utf-8", TextFormat("\t")),
+        ("d.tsv", "a\tb\n1,5\t2\n", "utf-8", TextFormat("\t", ",")),
+        ("d.csv", '"a, of all",b\n"1,000",2\n3,4\n5,6', "utf-8", TextFormat(",")),
+        ("d.csv", "a\n1\n2\n", "utf-8", TextFormat(",")),
+        ("d.tsv", "a\n1\n2\n", "utf-8", TextFormat("\t")),
+        ("d.csv", "a\n1,5\n2,5\n", "utf-8", TextFormat(";", ",")),
+        ("d.csv", "a,b\r\n1,2\r\n", "utf-8-sig", TextFormat(",", encoding="utf-8-sig")),
+        ("d.csv", "größe,b\n1,2\n", "utf-8", TextFormat(",")),
+        ("d.csv", "größe,b\n1,2\n", "latin-1", TextFormat(",", encoding="latin-1")),
+        ("d.csv", "größe,b\n1,2\n", "utf-16", TextFormat(",", encoding="utf-16")),
+        ("d.csv", "größe,b\n1,2\n", "utf-32", TextFormat(",", encoding="utf-32")),
+    ],
+)
+def test_common_ways_to_write_a_table_are_recognised(tmp_path, name, text, encoding, expected):
+    look = look_at(lines(tmp_path / name, text, encoding))
+    assert look.text == expected
+    assert list(look.kinds)[-1] == ("b" if len(look.kinds) > 1 else "a")
+    assert "other" not in look.kinds.values() or '"1,000"' in text
+
+
+def test_packed_files_are_looked_at_as_well(tmp_path):
+    (tmp_path / "d.csv.gz").write_bytes(gzip.compress(b"a;b\n1;2.5\n"))
+    assert look_at(str(tmp_path / "d.csv.gz")).kinds == {"a": "integer", "b": "continuous"}
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind"),
+    [
+        (["1", "-2", "+3", "", "NA"], "integer"),
+        (["1", "2.5"], "continuous"),
+        (["1e3", "2"], "continuous"),
+        ([" 7 ", "8"], "integer"),
+        (["1"] * 19 + ["?"], "integer"),
+        (["1", "x"], "other"),
+        (["", "NA"], "other"),
+        (["2024-01-01", "2024-01-02"], "other"),
+        (["nan", "inf", "1_000"], "other"),
+    ],
+)
+def test_a_kind_is_guessed_from_cells_that_are_numbers(tmp_path, cells, kind):
+    text = "k,x\n" + "".join(f"0,{cell}\n" for cell in cells)
+    assert look_at(lines(tmp_path / "d.csv", text)).kinds["x"] == kind
+
+
+def test_only_the_beginning_of_a_large_file_is_looked_at(tmp_path):
+    path = tmp_path / "d.csv"
+    path.write_bytes(b"a,b\n" + b"1,2\n" * (scaffold.FIRST_BYTES // 4) + b"x,y\n" * 100_000)
+    assert look_at(str(path)).kinds == {"a": "integer", "b": "integer"}
+    path.write_bytes("a,ü\n".encode() + "1,ü\n".encode() * scaffold.FIRST_BYTES)  # cut within a character
+    assert look_at(str(path)).text == TextFormat(",")
+
+
+@pytest.mark.parametrize("first", ["1,2,3", "-1.5,2,3e4", "Anna,2.5,3"])
+def test_a_first_line_that_looks_like_data_is_refused_with_the_remedy(tmp_path, first):
+    path = lines(tmp_path / "d.csv", f"{first}\n4,5,6\n")
+    with pytest.raises(DataError, match=r"holds numbers.*--no-header") as caught:
+        write_scaffold(path, tmp_path / "plan.toml")
+    assert not any(cell in str(caught.value) for cell in first.split(","))
+    assert not (tmp_path / "plan.toml").exists()
+    look = write_scaffold(path, tmp_path / "plan.toml", header=False)
+    assert look.text == TextFormat(",", header=False, names=("x1", "x2", "x3"))
+    plan = tomllib.loads((tmp_path / "plan.toml").read_text())
+    assert (plan["text"]["header"], plan["text"]["names"]) == (False, ["x1", "x2", "x3"])
+
+
+def test_a_table_that_names_its_columns_cannot_be_without_a_header(tmp_path):
+    with pytest.raises(DataError, match="only a CSV can be without a header"):
+        write_scaffold(TABLE, tmp_path / "plan.toml", header=False)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "is empty"),
+        (b"\n \r\n", "is empty"),
+        (b"\xef\xbb\xbf", "is empty"),
+        (b"a,b\n1,\x002\n", "bytes that no text has"),
+        (b"\x1f\x8b\x08\x00secret", "bytes that no text has"),
+        (b"\xff\xfea", "lines of cells|at least one column|is empty|no text"),
+        (b"secret" * 300_000, "the first line of d.csv is longer than 1 MiB"),
+        (b'a,b\n"' + b"secret\n" * 200_000, "cannot be read as that|at least one column"),
+        (b"secret,secret\n1,2\n", "equal names"),
+        (b"secret,\n1,2\n", "a column without a name"),
+        (b"secret,b\nx,y\n", "at least one column of numbers"),
+    ],
+)
+def test_a_hostile_file_gets_one_sentence_that_quotes_nothing(tmp_path, content, message):
+    (tmp_path / "d.csv").write_bytes(content)
+    with pytest.raises(DataError, match=message) as caught:
+        write_scaffold(str(tmp_path / "d.csv"), tmp_path / "plan.toml")
+    assert "secret" not in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert not (tmp_path / "plan.toml").exists()
+
+
+@given(st.binary(max_size=200) | st.text(alphabet='12.,;|\t\r\n" aé-', max_size=80).map(str.encode), st.booleans())
+def test_any_bytes_make_a_plan_that_can_be_read_or_one_sentence(tmp_path_factory, content, header):
+    folder = tmp_path_factory.mktemp("any")
+    (folder / "d.csv").write_bytes(content)
+    try:
+        write_scaffold(str(folder / "d.csv"), folder / "plan.toml", header=header)
+    except HazeglassError as error:
+        one_sentence(error)
+        return
+    document = tomllib.loads((folder / "plan.toml").read_text(encoding="utf-8"))
+    for column in document["columns"]:
+        column |= {"lower": 0, "upper": 1}
+    hg.Plan.from_dict(document)
 
 
 def test_another_file_is_never_replaced(tmp_path):
@@ -31,8 +188,6 @@ def test_a_file_that_appears_meanwhile_is_not_replaced_either(tmp_path, monkeypa
     def meanwhile(table):
         (tmp_path / "plan.toml").write_text("mine")
         return opened(table)
-
-    import hazeglass.publisher.scaffold as scaffold
 
     opened = scaffold.open_table
     monkeypatch.setattr(scaffold, "open_table", meanwhile)

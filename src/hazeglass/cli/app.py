@@ -19,7 +19,7 @@ app = typer.Typer(
     help="Publish private tables with a proven promise; recover the graph of dependence from what was published.",
     **_SETTINGS,  # type: ignore[arg-type]
 )
-plan_app = typer.Typer(help="Make, check and preview a plan. No command here reads a cell's value.", **_SETTINGS)  # type: ignore[arg-type]
+plan_app = typer.Typer(help="Make, check and preview a plan. Only `new` opens the data: see its help.", **_SETTINGS)  # type: ignore[arg-type]
 app.add_typer(plan_app, name="plan")
 ledger_app = typer.Typer(help="Keep a dataset's total budget in a file.", **_SETTINGS)  # type: ignore[arg-type]
 app.add_typer(ledger_app, name="ledger")
@@ -139,14 +139,21 @@ def demo(
 def plan_new(
     data: DataArgument,
     out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml"),
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first line of the CSV holds data: name the columns x1, x2, ...")
+    ] = False,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
-    """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in."""
+    """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in.
+
+    Kinds are those a Parquet file declares. A CSV declares none, so its first lines (at most 1 MiB) are looked at here,
+    on your machine, and what they suggest is marked as a guess for you to confirm.
+    """
     from hazeglass.cli.plans import new_plan
     from hazeglass.cli.printing import Printer
 
-    new_plan(data, out, Printer(json, quiet))
+    new_plan(data, out, not no_header, Printer(json, quiet))
 
 
 @plan_app.command("check")

@@ -15,17 +15,25 @@ from hazeglass.publisher.scaffold import write_scaffold
 __all__ = ["check_plan", "new_plan", "preview_plan", "show_preview"]
 
 
-def new_plan(data: str, out: Path, printer: Printer) -> None:
-    """Write the scaffold and say what to do next."""
-    columns, skipped = write_scaffold(data, out)
-    printer.say(f"Wrote {plain(out)}: {columns} columns, bounds left blank on purpose.")
-    if skipped:
-        printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(skipped))}.")
+def new_plan(data: str, out: Path, header: bool, printer: Printer) -> None:
+    """Write the scaffold, say what it rests on and what to do next."""
+    look = write_scaffold(data, out, header=header)
+    printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
+    if look.left_out:
+        printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(look.left_out))}.")
+    if look.text is None:
+        printer.say("The kinds are those the data declares; no cell was read.")
+    else:
+        printer.say(
+            "How the file is written and the kinds of its columns are guesses from its first lines (at most 1 MiB), "
+            "looked at on this machine: confirm or change them in the plan."
+        )
     printer.say(
         "Fill in the bounds from what anyone who knows the subject could say without seeing your data: physical "
         f"limits, a meter's range, a rule. Then: hazeglass plan check {plain(out)}"
     )
-    printer.answer({"out": str(out), "columns": columns, "left_out": skipped})
+    answer = {"out": str(out), "columns": len(look.numbers), "left_out": look.left_out}
+    printer.answer({**answer, "guessed": look.text is not None})
 
 
 def check_plan(path: Path, printer: Printer) -> None:

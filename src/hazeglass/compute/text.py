@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import codecs
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 from hazeglass.errors import PlanError
 
@@ -49,6 +50,12 @@ class TextFormat:
                 "Remove the spaces."
             )
         _check_names(self.header, self.names)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys of [text] that say something."""
+        usual = asdict(TextFormat())
+        said = {key: value for key, value in asdict(self).items() if value != usual[key]}
+        return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
 
 
 def _words(key: str, given: object) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from numbers import Real
 from pathlib import Path
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
-_SMALLEST_MU = 1e-12
+_SMALLEST_MU = 1e-20
 _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
@@ -111,10 +111,10 @@ class Plan:
     def to_dict(self) -> dict[str, Any]:
         """The document with the keys of a plan.toml; :meth:`from_dict` makes the same plan of it."""
         budget = {"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}
-        text = _differing(asdict(self.text), asdict(_USUAL_TEXT))
+        text = self.text.to_dict()
         return {
             "release": self._release(None if self.adaptive == self._adaptive_by_default else self.adaptive),
-            **({"text": {key: list(v) if isinstance(v, tuple) else v for key, v in text.items()}} if text else {}),
+            **({"text": text} if text else {}),
             "budget": {**budget, "delta": self.delta},
             "columns": [_column_document(column) for column in self.columns],
         }

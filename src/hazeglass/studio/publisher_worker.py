@@ -5,7 +5,6 @@ python -m hazeglass.studio.publisher_worker
 
 from __future__ import annotations
 
-import math
 from pathlib import Path
 from typing import Any
 
@@ -16,31 +15,15 @@ __all__ = ["look", "publish"]
 
 
 def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
-    """Names and kinds of the columns; no value and no count."""
-    from hazeglass.compute.tables import open_table
+    """Names and kinds of the columns, and how a CSV seems to be written; no value and no count."""
+    from hazeglass.publisher.scaffold import look_at
 
     report("reading the names of the columns")
-    kinds = open_table(request["data"]).kinds()
-    _refuse_values_as_names(list(kinds))
-    if all(kind == "other" for kind in kinds.values()):
+    found = look_at(request["data"])
+    if not found.numbers:
         raise DataError("a release needs at least one column of numbers, and this file has none.")
-    return {"columns": [{"name": name, "kind": kind} for name, kind in kinds.items()]}
-
-
-def _refuse_values_as_names(names: list[str]) -> None:
-    """A file without a header would put its first row on the page."""
-    numbers = [value for name in names if (value := _number(name)) is not None]
-    if len(numbers) == len(names) or any(value != math.floor(value) for value in numbers if math.isfinite(value)):
-        raise DataError(
-            "the first row must hold the columns' names, and in this file it holds numbers. Add a row of names."
-        )
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
+    columns = [{"name": name, "kind": kind} for name, kind in found.kinds.items()]
+    return {"columns": columns, "text": {} if found.text is None else found.text.to_dict()}
 
 
 def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:

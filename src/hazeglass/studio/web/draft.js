@@ -3,7 +3,7 @@ import {parsed} from "./page.js";
 
 const key = "hazeglass-publisher";
 const fresh = () => ({
-  data: null, columns: [], others: [], job: null, ledger: null, rows: "10000", name: "",
+  data: null, text: {}, columns: [], others: [], job: null, ledger: null, rows: "10000", name: "",
   release: {title: "", form: "moments", protects: "record"}, budget: {epsilon: 1, delta: 1e-6},
 });
 
@@ -58,5 +58,6 @@ export function plan() {
   if (release.form !== "synthetic") delete release.round_integers;
   if (release.form === "table" || !rows) delete release.adaptive;
   if (!rows || (release.form === "table" && release.clip_radius === "private")) delete release.clip_radius;
-  return {release, budget: {...draft.budget}, columns: used().map(entry)};
+  const text = Object.keys(draft.text ?? {}).length ? {text: {...draft.text}} : {};
+  return {release, ...text, budget: {...draft.budget}, columns: used().map(entry)};
 }

@@ -29,16 +29,17 @@ async function chooseFile(place) {
     const {job} = await post("/publisher/look", {data: place});
     const looked = await looking.run(job);
     if (looked.state !== "done") throw new Error(looked.error || "Reading the names was cancelled.");
-    takeColumns(place, looked.result.columns);
+    takeColumns(place, looked.result.columns, looked.result.text);
   } catch (error) {
     find("browser").hidden = false;
     say(find("file-note"), error.message);
   }
 }
 
-function takeColumns(place, columns) {
+function takeColumns(place, columns, text) {
   const before = new Map(draft.columns.map((column) => [column.name, column]));
   draft.data = place;
+  draft.text = text;
   draft.columns = columns.filter((column) => column.kind !== "other").map(({name, kind}) =>
     before.get(name) ?? {name, kind, use: true, lower: "", upper: "", transform: "", reason: ""});
   draft.others = columns.filter((column) => column.kind === "other").map((column) => column.name);
@@ -175,6 +176,7 @@ function takePlan(document) {
   const given = new Map(document.columns.map((column) => [column.name, column]));
   draft.release = {protects: "record", ...document.release};
   draft.budget = {...document.budget};
+  if (document.text) draft.text = document.text;
   for (const column of draft.columns) {
     const wanted = given.get(column.name);
     column.use = wanted !== undefined;
