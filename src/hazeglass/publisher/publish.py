@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -77,10 +78,10 @@ def publish(
     target = check_new(out)
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data), progress)
-        with charged(ledger, plan, _draws(plan, rows.n), secret, target) as bits, new_folder(out) as folder:
+        with charged(ledger, plan, _draws(plan, rows.n), secret, target) as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             release = _publish_table if plan.form == "table" else write_moments
-            _finish(writer, release(rows, plan, writer, workers, bits))
+            _finish(writer, replace(release(rows, plan, writer, workers, bits), ledger=paid))
     return load(out)
 
 
