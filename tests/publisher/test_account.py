@@ -1,7 +1,10 @@
 """A release is charged before anything is drawn, and given back only if nothing was."""
 
 import json
+import shutil
+import sqlite3
 from contextlib import nullcontext
+from dataclasses import asdict, replace
 
 import numpy as np
 import pyarrow as pa
@@ -9,10 +12,12 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, BundleError, DataError, PrivacyRefusal, PublisherOnlyWarning
+from hazeglass.guarantee.ledger import Charge
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.account import Account, AnnouncedBits, charged
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.rehearse import rehearse
 
 
 @pytest.fixture
@@ -92,7 +97,7 @@ def test_the_ledger_hears_of_a_draw_before_the_first_bit_and_once(take, streamed
 
 @pytest.mark.parametrize(
     ("drawn", "complete", "settled"),
-    [(False, False, ["release 5"]), (True, False, []), (True, True, ["confirm 5"])],
+    [(False, False, ["refund 5"]), (True, False, []), (True, True, ["confirm 5"])],
 )
 def test_a_charge_is_settled_by_what_was_drawn_and_finished(drawn, complete, settled):
     events = []
@@ -123,7 +128,7 @@ def test_data_that_change_before_anything_is_drawn_give_the_budget_back(
     monkeypatch.setattr("hazeglass.publisher.moments.exact_sums", changed)
     with pytest.raises(DataError, match="changed"):
         hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
-    assert states(ledger) == ["released"]
+    assert states(ledger) == ["refunded"]
     assert ledger.summary().mu_spent == 0
 
 
@@ -173,7 +178,7 @@ def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledge
 )
 def test_what_is_drawn_is_confirmed_where_the_release_is_complete(make_plan, tmp_path, ledger, error, complete, state):
     def publish():
-        with charged(ledger.path, make_plan(), 3, SecretBits(), tmp_path / "out") as bits:
+        with charged(ledger.path, make_plan(), 3, SecretBits(), tmp_path / "out") as (bits, _):
             bits.uint64(1)
             if complete:
                 (tmp_path / "out").mkdir()
@@ -195,7 +200,7 @@ def test_an_interrupt_while_a_draw_is_announced_comes_out_as_itself(make_plan, t
     monkeypatch.setattr(Ledger, "begin_drawing", interrupted)
     with (
         pytest.raises(KeyboardInterrupt),
-        charged(ledger.path, make_plan(), 3, SecretBits(), tmp_path / "out") as bits,
+        charged(ledger.path, make_plan(), 3, SecretBits(), tmp_path / "out") as (bits, _),
     ):
         bits.uint64(1)
     assert states(ledger) == ["drawn"]  # the ledger heard of it, so it is not given back
@@ -219,19 +224,128 @@ def test_a_budget_for_records_refuses_a_release_that_protects_only_entries(make_
     assert ledger.history() == []
 
 
-def test_a_promise_for_more_is_a_promise_for_less():
-    entry, record, person, column = Unit("entry"), Unit("record"), Unit("person", max_rows=3), Unit("column")
-    day, hour = Unit("readings", readings=96), Unit("readings", readings=4)
-    assert all(unit.covers(entry) for unit in (entry, record, person, column, day))
-    assert person.covers(record)
-    assert not record.covers(person)
-    assert person.covers(Unit("person", max_rows=2))
-    assert not person.covers(Unit("person", max_rows=4))
-    assert day.covers(hour)
-    assert not hour.covers(day)
-    assert column.covers(day)
-    assert not record.covers(day)
-    assert not day.covers(record)
+# ---- persons
+
+
+@pytest.fixture
+def persons(tmp_path):
+    unit = Unit("person", max_rows=3)
+    return Ledger.create(tmp_path / "p.ledger", "meters", mu_total=5.0, unit=unit, id_column="customer")
+
+
+@pytest.fixture
+def people(table):
+    ids = pa.array([f"p{k // 2}" for k in range(table.num_rows)])
+    return table.append_column("customer", ids).append_column("household", ids)
+
+
+def by_person(make_plan, id_column="customer", **more):
+    return make_plan(protects="person", id_column=id_column, max_rows=2, **more)
+
+
+def test_a_budget_for_persons_refuses_a_release_by_another_id_column(make_plan, people, tmp_path, persons):
+    with pytest.raises(PrivacyRefusal, match=r"by the column 'customer', and this release by 'household'") as caught:
+        hg.publish(people, by_person(make_plan, "household"), tmp_path / "r", ledger=persons.path)
+    assert caught.value.exit_status == 3
+    with pytest.raises(PrivacyRefusal, match="protects only each record"):
+        hg.publish(people, make_plan(), tmp_path / "r", ledger=persons.path)
+    assert persons.history() == []
+    release = hg.publish(people, by_person(make_plan), tmp_path / "r", ledger=persons.path)
+    (entry,) = persons.history()
+    assert (entry.times, entry.mu) == (1, release.guarantee.mu)
+
+
+@pytest.mark.parametrize("form", ["moments", "synthetic"])
+def test_a_budget_for_records_is_charged_double_for_persons_and_says_so(make_plan, people, tmp_path, ledger, form):
+    plan = by_person(make_plan, form=form, budget={"mu": 0.15})
+    with pytest.warns(hg.errors.HazeglassWarning, match=r"2 times the mu of this release, 0\.3.*touches two persons"):
+        rehearse(people, plan, tmp_path / "r", ledger=ledger.path)
+    with pytest.warns(hg.errors.HazeglassWarning, match="2 times the mu of this release"):
+        hg.publish(people, plan, tmp_path / "r", ledger=ledger.path)
+    (entry,) = ledger.history()
+    assert (entry.charge.mu, entry.times, ledger.summary().mu_spent) == (0.15, 2, 0.3)
+    assert ledger.faults({"r": hg.load(tmp_path / "r").manifest}) == []  # it states its own mu, not what it cost
+    dear = by_person(make_plan, form=form, budget={"mu": 0.24})
+    assert 0.24 < ledger.summary().mu_remaining < 0.48
+    with pytest.raises(BudgetExceededError, match=r"asks for 0\.48"):
+        hg.publish(people, dear, tmp_path / "r2", ledger=ledger.path)
+
+
+@pytest.mark.filterwarnings("error::hazeglass.errors.HazeglassWarning")
+def test_a_warning_that_is_made_an_error_costs_nothing(make_plan, people, tmp_path, ledger):
+    with pytest.raises(hg.errors.HazeglassWarning):
+        hg.publish(people, by_person(make_plan, budget={"mu": 0.1}), tmp_path / "r", ledger=ledger.path)
+    assert states(ledger) == ["refunded"]
+
+
+def test_a_table_by_person_is_refused_where_an_id_may_change(make_plan, people, tmp_path, ledger):
+    """One id changed at the top: as many rows under the cap, and every row after it one place further up."""
+    with pytest.raises(PrivacyRefusal, match="may move every row after it"):
+        hg.publish(people, by_person(make_plan, form="table"), tmp_path / "r", ledger=ledger.path)
+    assert ledger.history() == []
+
+
+# ---- a release names its charge
+
+
+def test_a_release_names_the_event_that_charged_it(make_plan, table, tmp_path, ledger):
+    names = [hg.publish(table, make_plan(), tmp_path / n, ledger=ledger.path).manifest.ledger for n in ("r1", "r2")]
+    assert [(name.dataset, name.event) for name in names] == [("meters", 2), ("meters", 5)]
+    assert [name.digest for name in names] == [entry.digest for entry in ledger.history()]
+    assert json.loads((tmp_path / "r2" / "release.json").read_text())["ledger"] == asdict(names[1])
+    assert hg.publish(table, make_plan(), tmp_path / "free").manifest.ledger is None
+
+
+def test_copies_of_a_ledger_charged_alike_in_the_same_second_differ(tmp_path, ledger):
+    copy = Ledger(shutil.copy(ledger.path, tmp_path / "copy"))
+    assert ledger.charge(Charge(0.1)).digest != copy.charge(Charge(0.1)).digest
+
+
+def cut_after(path, sequence):
+    """Cut the end off, so that what is left is a whole chain."""
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM events WHERE sequence > ?", (sequence,))
+    connection.close()
+
+
+def test_a_ledger_that_lost_its_end_is_found_by_its_releases(make_plan, table, tmp_path, ledger):
+    plan = make_plan(budget={"mu": 0.1})
+    older = shutil.copy(ledger.path, tmp_path / "older")
+    given = {n: hg.publish(table, plan, tmp_path / n, ledger=ledger.path).manifest for n in ("r1", "r2")}
+    assert ledger.faults(given) == []
+    for last, words in ((6, "only that it is drawn"), (5, "only that it is charged"), (4, "which ends at event 4")):
+        cut_after(ledger.path, last)  # 5 is the second charge, 6 its draw, 7 that it is complete
+        faults = Ledger.open(ledger.path).faults(given)
+        assert faults == [] if last == 6 else (len(faults) == 1 and faults[0].startswith("r2 ") and words in faults[0])
+    refunded = ledger.charge(Charge(0.1))
+    ledger.refund(refunded.id)
+    assert "whose event 5 is another" in ledger.faults(given)[0]
+    shutil.copy(older, ledger.path)
+    assert len(ledger.faults(given)) == 2
+    hg.publish(table, plan, tmp_path / "r3", ledger=ledger.path)  # another release in the first one's place
+    first, second = ledger.faults(given)
+    assert "whose event 2 is another: its end was cut off, or another copy was put in its place." in first
+    assert "which ends at event 4" in second
+
+
+def test_what_a_release_says_of_its_charge_must_be_what_the_ledger_says(make_plan, table, tmp_path, ledger, persons):
+    manifest = hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path).manifest
+    for change, words in (
+        ({"mu": manifest.mu / 2}, f"promises mu = {manifest.mu / 2:.6g} for each record"),
+        ({"unit": Unit("person", max_rows=2)}, "for each person"),
+        ({"title": "Another"}, "is 'Test' with mu"),
+        ({"ledger": None}, "names no ledger"),
+        ({"ledger": replace(manifest.ledger, dataset="other")}, "the ledger of 'other', and this is the ledger of"),
+        ({"ledger": replace(manifest.ledger, event=3)}, "whose event 3 is another"),
+    ):
+        (fault,) = ledger.faults({"r": replace(manifest, **change)})
+        assert fault.startswith("r ")
+        assert words in fault
+        assert fault.count(". ") == 0
+    (fault,) = ledger.faults({"r": manifest, "copy": manifest, "s": replace(manifest, created="later")})
+    assert fault == "r and s are two releases and name one charge: only one of them was paid."
+    assert ledger.faults({"r": manifest, "copy": manifest}) == []
+    assert "which ends at event 1" in persons.faults({"r": manifest})[0]  # another ledger, of the same name
 
 
 @pytest.mark.slow
@@ -285,3 +399,54 @@ def test_the_ledger_on_the_command_line(tmp_path, plan_text):
     assert (
         hazeglass("ledger", "new", "m", "--dataset", "x", "--mu", "1", "--epsilon", "1", cwd=tmp_path).returncode == 2
     )
+
+
+def test_checking_a_ledger_against_releases_on_the_command_line(tmp_path, plan_text):
+    from tests.cli.test_cli import ROWS, hazeglass
+
+    (tmp_path / "data.csv").write_text(ROWS)
+    (tmp_path / "plan.toml").write_text(plan_text)
+    assert hazeglass("ledger", "new", "l", "--dataset", "meters", "--mu", "1", cwd=tmp_path).returncode == 0
+    publish = ("publish", "data.csv", "--plan", "plan.toml", "--out")
+    for name in ("r1", "r2"):
+        assert hazeglass(*publish, name, "--ledger", "l", cwd=tmp_path).returncode == 0
+    shutil.make_archive(str(tmp_path / "r2"), "zip", tmp_path / "r2")
+    done = hazeglass("ledger", "check", "l", "r1", "r2.zip", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == "l is not behind: it holds the charge of every release given, 2 in all.\n"
+    assert hazeglass("ledger", "check", "l", "r1", "--quiet", cwd=tmp_path).stdout == ""
+    cut_after(tmp_path / "l", 4)
+    done = hazeglass("ledger", "check", "l", "r1", "r2.zip", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("hazeglass: r2.zip was charged by event 5 of this ledger, which ends at event 4")
+    answer = json.loads(hazeglass("ledger", "check", "l", "r1", "r2", "--json", cwd=tmp_path).stdout)
+    assert (answer["ok"], answer["releases"], len(answer["faults"])) == (False, 2, 1)
+    assert hazeglass(*publish, "free", cwd=tmp_path).returncode == 0
+    done = hazeglass("ledger", "check", "l", "free", cwd=tmp_path)
+    assert (done.returncode, "free names no ledger" in done.stderr) == (3, True)
+    assert hazeglass("ledger", "check", "l", "nothing", cwd=tmp_path).returncode == 2
+
+
+def test_a_ledger_for_persons_on_the_command_line(tmp_path, plan_text):
+    from tests.cli.test_cli import ROWS, hazeglass
+
+    header, *lines = ROWS.splitlines()
+    rows = [f"{header},customer,household", *(f"{line},{k},{k}" for k, line in enumerate(lines))]
+    (tmp_path / "data.csv").write_text("\n".join(rows) + "\n")
+    person = 'protects = "person"\nid_column = "customer"\nmax_rows = 2'
+    (tmp_path / "plan.toml").write_text(plan_text.replace('protects = "record"', person))
+    new = ("ledger", "new", "l", "--dataset", "meters", "--mu", "1", "--protects", "person", "--max-rows", "8")
+    refused = hazeglass(*new, cwd=tmp_path)
+    assert (refused.returncode, "--id-column" in refused.stderr) == (2, True)
+    made = hazeglass(*new, "--id-column", "household", cwd=tmp_path)
+    assert (made.returncode, "at most 8), told apart by 'household'." in made.stdout) == (0, True)
+    assert json.loads(hazeglass("ledger", "show", "l", "--json", cwd=tmp_path).stdout)["id_column"] == "household"
+    publish = ("publish", "data.csv", "--plan", "plan.toml", "--out", "r", "--ledger")
+    done = hazeglass(*publish, "l", cwd=tmp_path)
+    assert (done.returncode, "this release by 'customer'" in done.stderr) == (3, True)
+    refused = hazeglass("ledger", "new", "m", "--dataset", "x", "--mu", "1", "--id-column", "customer", cwd=tmp_path)
+    assert (refused.returncode, "protects each record" in refused.stderr) == (2, True)
+    hazeglass("ledger", "new", "m", "--dataset", "x", "--mu", "1", cwd=tmp_path)
+    done = hazeglass(*publish, "m", cwd=tmp_path)
+    assert (done.returncode, done.stderr.startswith("note: the ledger is charged 2 times")) == (0, True)
+    assert "(2 x 0.2" in hazeglass("ledger", "history", "m", cwd=tmp_path).stdout

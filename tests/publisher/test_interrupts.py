@@ -70,9 +70,9 @@ def test_an_interrupt_at_any_line_leaves_a_whole_release_or_none(attempt):
             states = [entry.state for entry in history]
             end = ("out" in left, *states)
             ends.add(end)
-            fine = end in {(False,), (False, "charged"), (False, "released"), (False, "drawn"), (True, "confirmed")}
+            fine = end in {(False,), (False, "charged"), (False, "refunded"), (False, "drawn"), (True, "confirmed")}
             if came is not KeyboardInterrupt or len(left) != 1 + ("out" in left) or not fine:
                 wrong.append((line, passage, came, left, states))
         gc.collect()
     assert not wrong
-    assert {(False,), (False, "released"), (False, "drawn"), (True, "confirmed")} <= ends
+    assert {(False,), (False, "refunded"), (False, "drawn"), (True, "confirmed")} <= ends

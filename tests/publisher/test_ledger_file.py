@@ -9,6 +9,7 @@ import pytest
 
 from hazeglass.errors import BudgetExceededError, InputError, OutputError
 from hazeglass.guarantee.ledger import Charge, compose
+from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.ledger_file import Ledger
 
 
@@ -18,7 +19,7 @@ def ledger(tmp_path):
 
 
 def test_a_release_is_charged_drawn_and_confirmed(ledger):
-    identifier = ledger.charge(Charge(0.6, "january", total_variation=1e-30))
+    identifier = ledger.charge(Charge(0.6, "january", total_variation=1e-30)).id
     ledger.begin_drawing(identifier)
     ledger.confirm(identifier)
     summary = Ledger.open(ledger.path).summary()
@@ -41,19 +42,19 @@ def test_a_release_that_does_not_fit_is_refused_and_leaves_no_trace(ledger):
 
 
 def test_a_charge_is_given_back_only_while_nothing_was_drawn(ledger):
-    first = ledger.charge(Charge(0.9))
-    ledger.release(first)
+    first = ledger.charge(Charge(0.9)).id
+    ledger.refund(first)
     assert ledger.summary().mu_spent == 0
-    second = ledger.charge(Charge(0.9))
+    second = ledger.charge(Charge(0.9)).id
     ledger.begin_drawing(second)
-    with pytest.raises(InputError, match="is drawn; 'release' needs it to be charged"):
-        ledger.release(second)
+    with pytest.raises(InputError, match="is drawn; 'refund' needs it to be charged"):
+        ledger.refund(second)
     assert ledger.summary().mu_spent == 0.9
-    assert [entry.state for entry in ledger.history()] == ["released", "drawn"]
+    assert [entry.state for entry in ledger.history()] == ["refunded", "drawn"]
 
 
 def test_confirming_needs_an_announced_draw_and_happens_once(ledger):
-    identifier = ledger.charge(Charge(0.1))
+    identifier = ledger.charge(Charge(0.1)).id
     with pytest.raises(InputError, match="'confirm' needs it to be drawn"):
         ledger.confirm(identifier)
     ledger.begin_drawing(identifier)
@@ -79,6 +80,25 @@ def test_a_budget_that_is_not_one_is_refused_and_no_file_appears(tmp_path, budge
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(("unit", "id_column"), [(Unit("person", max_rows=2), None), (Unit("record"), "customer")])
+def test_a_budget_has_an_id_column_exactly_where_it_protects_persons(tmp_path, unit, id_column):
+    with pytest.raises(InputError, match=r"id column|column whose ids"):
+        Ledger.create(tmp_path / "l", "d", mu_total=1.0, unit=unit, id_column=id_column)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "x" * 201, "two\nlines", "half \ud800"])
+def test_a_name_that_a_release_could_not_repeat_is_refused(tmp_path, name):
+    with pytest.raises(InputError, match="1 to 200 printable characters"):
+        Ledger.create(tmp_path / "l", name, mu_total=1.0)
+
+
+def test_a_ledger_of_version_1_is_refused_with_the_way_out(ledger):
+    damage(ledger.path, "PRAGMA user_version = 1")
+    with pytest.raises(InputError, match=r"of version 1; this hazeglass reads version 2\. Start a new one whose --mu"):
+        Ledger.open(ledger.path)
+
+
 def test_creating_never_replaces_a_file(ledger):
     before = ledger.path.read_bytes()
     with pytest.raises(OutputError, match="must not replace"):
@@ -96,8 +116,8 @@ def test_a_ledger_of_today_is_a_ledger_of_tomorrow(ledger):
     """What the file says of itself: SQLite's application id and version, and a chain that starts at 1."""
     header = ledger.path.read_bytes()[:100]
     assert header[68:72] == b"hzgl"
-    assert int.from_bytes(header[60:64], "big") == 1
-    ledger.begin_drawing(ledger.charge(Charge(0.5)))
+    assert int.from_bytes(header[60:64], "big") == 2
+    ledger.begin_drawing(ledger.charge(Charge(0.5)).id)
     with sqlite3.connect(ledger.path) as connection:
         rows = connection.execute("SELECT sequence, kind, charge, mu FROM events ORDER BY sequence").fetchall()
     connection.close()
@@ -149,7 +169,7 @@ def damage(path, how):
         "DELETE FROM events WHERE sequence = 2",
         "DELETE FROM events",
         "DROP TABLE events",
-        "PRAGMA user_version = 2",
+        "PRAGMA user_version = 3",
     ],
 )
 def test_a_damaged_or_foreign_file_is_refused_in_one_sentence(ledger, how):
@@ -157,7 +177,7 @@ def test_a_damaged_or_foreign_file_is_refused_in_one_sentence(ledger, how):
     ledger.charge(Charge(0.3))
     damage(ledger.path, how)
     for attempt in (lambda: Ledger.open(ledger.path), lambda: ledger.charge(Charge(0.1))):
-        with pytest.raises(InputError, match=r"damaged|not a hazeglass ledger|version 2") as caught:
+        with pytest.raises(InputError, match=r"damaged|not a hazeglass ledger|version 3") as caught:
             attempt()
         assert str(ledger.path) in str(caught.value)
         assert "\n" not in str(caught.value)

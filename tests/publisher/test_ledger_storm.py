@@ -18,13 +18,13 @@ def publish_for_ever(path, say):
     while True:
         mu = chance.choice([0.25, 0.5, 0.75])
         try:
-            identifier = ledger.charge(Charge(mu, f"process {os.getpid()}"))
+            identifier = ledger.charge(Charge(mu, f"process {os.getpid()}")).id
         except BudgetExceededError:
             say("refused")
             os._exit(0)
         say(f"{identifier} {mu}")
         if chance.random() < 0.3:
-            ledger.release(identifier)
+            ledger.refund(identifier)
         else:
             ledger.begin_drawing(identifier)
             say(f"{identifier} {mu} drawing")

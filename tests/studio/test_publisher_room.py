@@ -10,7 +10,7 @@ import hazeglass as hg
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_text import plan_text
-from hazeglass.studio.publisher_plans import look_ahead
+from hazeglass.studio.publisher_plans import confirmation, ledger_state, look_ahead, new_ledger
 
 from .conftest import Studio
 
@@ -59,6 +59,23 @@ def test_a_release_is_charged_and_one_too_many_refused(studio, wish):
     refused = studio.post("/publisher/publish", wish)
     assert refused.status_code == 409
     assert Ledger.open(studio.home / "inner" / "b.ledger").summary().releases == 1
+
+
+def test_persons_are_told_apart_by_the_plans_column_and_cost_a_budget_for_records_double(wish, tmp_path):
+    plan, total = wish["document"], {"dataset": "meters", "epsilon": 5, "delta": 1e-6}
+    assert new_ledger(tmp_path / "records", {**total, "document": plan})["times_for_persons"] == 2
+    plan["release"].update(protects="person", id_column="customer", max_rows=3)
+    assert new_ledger(tmp_path / "persons", {**total, "document": plan})["times_for_persons"] == 1
+    assert Ledger.open(tmp_path / "persons").summary().id_column == "customer"
+    plan["budget"]["epsilon"] = 1.0
+    mu = Plan.from_dict(plan).guarantee.mu
+    assert f"mu = {mu:.4g} is charged to the budget of 'meters'." in confirmation(plan, str(tmp_path / "persons"))
+    sentence = confirmation(plan, str(tmp_path / "records"))
+    assert f"mu = {2 * mu:.4g} is charged to the budget of 'meters' (2 times its own, because a record" in sentence
+    plan["release"]["id_column"] = "household"
+    with pytest.raises(hg.errors.PrivacyRefusal, match="by 'household'"):
+        confirmation(plan, str(tmp_path / "persons"))
+    assert ledger_state(tmp_path / "records")["history"] == []
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,7 @@ __all__ = [
     "CellNoise",
     "Column",
     "Form",
+    "LedgerReference",
     "Manifest",
     "Part",
     "RadiusSearch",
@@ -172,6 +173,15 @@ class SyntheticNote:
 
 
 @dataclass(frozen=True)
+class LedgerReference:
+    """The event of the publisher's ledger that charged this release: whose ledger, which event, and its digest."""
+
+    dataset: str
+    event: int
+    digest: str
+
+
+@dataclass(frozen=True)
 class Part:
     """A file of the bundle."""
 
@@ -203,6 +213,7 @@ class Manifest:
     stages: tuple[Stage, ...] = ()
     radius_search: RadiusSearch | None = None
     synthetic: SyntheticNote | None = None
+    ledger: LedgerReference | None = None
     files: tuple[Part, ...] = ()
     epsilon_delta_curve: tuple[tuple[float, float], ...] = ()
     attack_odds: tuple[tuple[float, float], ...] = ()
@@ -241,6 +252,7 @@ class Manifest:
             "stages": [{**asdict(s), "centre": list(s.centre), "scale": list(s.scale)} for s in self.stages],
             "radius_search": _search_json(self.radius_search),
             "synthetic": None if self.synthetic is None else asdict(self.synthetic),
+            "ledger": None if self.ledger is None else asdict(self.ledger),
             "created": self.created,
             "versions": dict(self.versions),
             "files": [asdict(part) for part in self.files],
@@ -269,6 +281,7 @@ class Manifest:
             stages=tuple(_stage_from_json(entry) for entry in document["stages"]),
             radius_search=_search_from_json(document["radius_search"]),
             synthetic=None if document["synthetic"] is None else SyntheticNote(**document["synthetic"]),
+            ledger=None if document["ledger"] is None else LedgerReference(**document["ledger"]),
             files=tuple(Part(**entry) for entry in document["files"]),
             epsilon_delta_curve=tuple((p["epsilon"], p["delta"]) for p in document["epsilon_delta_curve"]),
             attack_odds=tuple((p["false_positive_rate"], p["true_positive_rate"]) for p in document["attack_odds"]),

@@ -362,6 +362,9 @@ def ledger_new(
     protects: Annotated[UnitChoice, typer.Option(help="The unit the budget protects.")] = UnitChoice.record,
     readings: Annotated[int, typer.Option(help="With --protects readings: how many cells.")] = 1,
     max_rows: Annotated[int, typer.Option(help="With --protects person: rows of one person.")] = 1,
+    id_column: Annotated[
+        str | None, typer.Option(help="With --protects person: the column that says who is one person.")
+    ] = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -370,7 +373,7 @@ def ledger_new(
     from hazeglass.cli.printing import Printer
 
     printer = Printer(json, quiet)
-    new_ledger(file, dataset, mu, epsilon, delta, protects.value, readings, max_rows, printer)
+    new_ledger(file, dataset, mu, epsilon, delta, protects.value, readings, max_rows, id_column, printer)
 
 
 @ledger_app.command("show")
@@ -391,3 +394,21 @@ def ledger_history(file: LedgerArgument, json: JsonOption = False, quiet: QuietO
     from hazeglass.cli.printing import Printer
 
     show_history(file, Printer(json, quiet))
+
+
+@ledger_app.command("check")
+@clear_errors
+def ledger_check(
+    file: LedgerArgument,
+    releases: Annotated[
+        list[str],
+        typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE..."),
+    ],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""
+    from hazeglass.cli.ledgers import check_ledger
+    from hazeglass.cli.printing import Printer
+
+    check_ledger(file, releases, Printer(json, quiet))

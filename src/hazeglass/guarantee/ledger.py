@@ -13,12 +13,14 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from hazeglass.errors import BudgetExceededError, InputError
+from hazeglass.guarantee.sensitivity import Unit
 
 if TYPE_CHECKING:  # the arithmetic needs no numpy, and a ledger should open at once
     from hazeglass.guarantee.lattice import LatticeNoise
 
-__all__ = ["Charge", "check_fits", "compose", "fits", "noise_mu", "remaining"]
+__all__ = ["RECORD", "Charge", "check_fits", "compose", "fits", "noise_mu", "remaining"]
 
+RECORD = Unit("record")
 # A mu comes out of a root search and shares of it out of square roots, each right to a few 1e-16. A budget cut into
 # shares must be spendable to the last one, so the squares may exceed the total's by this much, once and for all.
 _ROUNDING = Fraction(1, 2**40)
@@ -26,11 +28,15 @@ _ROUNDING = Fraction(1, 2**40)
 
 @dataclass(frozen=True)
 class Charge:
-    """What one release costs: its mu, and the total variation between its noise and the ideal (all draws together)."""
+    """What one release costs: the mu it promises its unit, and the total variation between its noise and the ideal (all
+    draws together). `id_column` says who is one person, where persons are the unit."""
 
     mu: float
     label: str = ""
     total_variation: float = 0.0
+    unit: Unit = RECORD
+    id_column: str | None = None
+    form: str = "moments"
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mu) and self.mu > 0):

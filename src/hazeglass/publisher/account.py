@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from hazeglass.errors import HazeglassError, PrivacyRefusal
+from hazeglass.bundle.manifest import LedgerReference
+from hazeglass.errors import HazeglassError, HazeglassWarning, PrivacyRefusal, warn
 from hazeglass.guarantee.ledger import Charge
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
 
-__all__ = ["Account", "AnnouncedBits", "charged"]
+__all__ = ["Account", "AnnouncedBits", "charge_of", "charged", "note_doubling"]
 
 _TOTAL_VARIATION_PER_DRAW = 2.0**-100
 
@@ -74,24 +75,45 @@ class Account:
         if complete:
             self._ledger.confirm(self._identifier)
         elif not self.drawn:
-            self._ledger.release(self._identifier)
+            self._ledger.refund(self._identifier)
+
+
+def charge_of(plan: Plan, draws: int = 0) -> Charge:
+    """What a ledger is asked for when this plan is published with at most so many draws."""
+    slack = draws * _TOTAL_VARIATION_PER_DRAW
+    return Charge(plan.guarantee.mu, plan.title, slack, plan.unit, plan.id_column, plan.form)
+
+
+def note_doubling(times: int, mu: float) -> None:
+    """Say so where a ledger takes more than the mu of the release."""
+    if times > 1:
+        warn(
+            f"the ledger is charged {times} times the mu of this release, {times * mu:.4g}: its budget protects "
+            "records or cells, and one that changes its id touches two persons.",
+            HazeglassWarning,
+        )
 
 
 @contextmanager
-def charged(path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path) -> Iterator[BitSource]:
-    """Charge the plan to the ledger around the block that makes `out`; without a ledger, just hand the bits through."""
+def charged(
+    path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path
+) -> Iterator[tuple[BitSource, LedgerReference | None]]:
+    """Charge the plan to the ledger around the block that makes `out`: bits that announce themselves, and the event the
+    release must name. Without a ledger, just hand the bits through."""
     if path is None:
-        yield bits
+        yield bits, None
         return
     if bits.simulation:
         raise PrivacyRefusal(
             "a simulation promises nothing, so it cannot be charged to a ledger. Leave the ledger out."
         )
     ledger = Ledger.open(path)
-    identifier = ledger.charge(Charge(plan.guarantee.mu, plan.title, draws * _TOTAL_VARIATION_PER_DRAW), plan.unit)
-    account = Account(ledger, identifier)
+    dataset = ledger.summary().dataset
+    entry = ledger.charge(charge_of(plan, draws))
+    account = Account(ledger, entry.id)
     try:
-        yield AnnouncedBits(bits, account)
+        note_doubling(entry.times, entry.charge.mu)
+        yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)
         account.close(complete=True)
     except BaseException as error:
         # An interrupt may come between a step and the note of it: after the folder got its name, or after the ledger

@@ -4,18 +4,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import sqlite3
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from hazeglass.errors import InputError
+from hazeglass.guarantee.ledger import RECORD, Charge
 from hazeglass.guarantee.sensitivity import Unit
 
-__all__ = ["APPLICATION_ID", "RECORD", "SCHEMA", "VERSION", "Budget", "Event", "append", "read_events"]
+__all__ = [
+    "APPLICATION_ID",
+    "SCHEMA",
+    "VERSION",
+    "Budget",
+    "Event",
+    "append",
+    "charge_event",
+    "charge_from_event",
+    "read_events",
+]
 
-RECORD = Unit("record")
 APPLICATION_ID = 0x687A676C  # "hzgl": how `file` and SQLite tell a ledger from other databases
-VERSION = 1
+VERSION = 2
 SCHEMA = """
 CREATE TABLE events (
     sequence INTEGER PRIMARY KEY,
@@ -29,7 +40,7 @@ CREATE TABLE events (
 )
 """
 _TYPES = [str, int, str, str, float, float, int, str]
-_KINDS = ("budget", "charge", "draw", "confirm", "release")
+_KINDS = ("budget", "charge", "draw", "confirm", "refund")
 
 
 @dataclass(frozen=True)
@@ -51,23 +62,40 @@ class Event:
         fields = [sequence, self.kind, self.charge, self.at, self.text, self.mu.hex(), self.total_variation.hex()]
         before = previous.digest if previous else ""
         digest = hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
-        return Event(
-            self.kind, self.charge, self.at, self.text, self.mu, self.total_variation, sequence=sequence, digest=digest
-        )
+        return replace(self, sequence=sequence, digest=digest)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The first event: whose budget it is and how much. epsilon and delta only if it was stated so."""
+    """The first event: whose budget it is and how much. epsilon and delta only if it was stated so; `id_column` says
+    who is one person, where persons are protected."""
 
     dataset: str
     mu_total: float
     epsilon: float | None = None
     delta: float | None = None
     unit: Unit = RECORD
+    id_column: str | None = None
+
+    def __post_init__(self) -> None:
+        if not (0 < len(self.dataset) <= 200 and self.dataset.isprintable()):  # every release will name it
+            raise InputError(
+                "A dataset's name must be 1 to 200 printable characters, and this one is not. Choose another."
+            )
+        Charge(self.mu_total)  # a budget must be what a charge must be: positive and finite
+        if self.unit.name == "person" and not self.id_column:
+            raise InputError(
+                "A budget that protects persons needs the column whose ids say who is one person, and none was given. "
+                "Name it with id_column (--id-column)."
+            )
+        if self.unit.name != "person" and self.id_column is not None:
+            raise InputError(
+                f"An id column belongs to a budget that protects persons, and this one protects {self.unit.in_words}. "
+                "Leave it out, or protect persons."
+            )
 
     def event(self, at: str) -> Event:
-        facts = {"dataset": self.dataset, "epsilon": self.epsilon, "delta": self.delta, "unit": asdict(self.unit)}
+        facts = {key: value for key, value in asdict(self).items() if key != "mu_total"}
         return Event("budget", 0, at, json.dumps(facts), self.mu_total)
 
     @classmethod
@@ -76,13 +104,34 @@ class Budget:
         return cls(mu_total=event.mu, **{**facts, "unit": Unit(**facts["unit"])})
 
 
-def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> None:
-    """Add an event to the end of the chain, inside the caller's transaction."""
+def charge_event(charge: Charge, times: int, identifier: int, at: str) -> Event:
+    """The event that takes `times` the charge's mu.
+
+    A release shows this event's digest. The nonce keeps anyone from guessing the events behind it, and makes the
+    digests of two charges differ even where a ledger was copied and both copies were charged alike.
+    """
+    facts = asdict(charge)
+    mu, total_variation = facts.pop("mu"), facts.pop("total_variation")
+    text = json.dumps({**facts, "times": times, "nonce": secrets.token_hex(16)})
+    return Event("charge", identifier, at, text, mu, total_variation)
+
+
+def charge_from_event(event: Event) -> tuple[Charge, int]:
+    """The charge, and how many times its mu was taken."""
+    facts = json.loads(event.text)
+    times, unit = facts.pop("times"), Unit(**facts.pop("unit"))
+    del facts["nonce"]
+    return Charge(mu=event.mu, total_variation=event.total_variation, unit=unit, **facts), times
+
+
+def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> Event:
+    """Add an event to the end of the chain, inside the caller's transaction; returned as it is there."""
     new = event.chained(previous)
     connection.execute(
         "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (new.sequence, new.kind, new.charge, new.at, new.text, new.mu, new.total_variation, new.digest),
     )
+    return new
 
 
 def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
@@ -91,7 +140,10 @@ def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
         raise InputError(f"{path} is not a hazeglass ledger. Give the file that `hazeglass ledger new` made.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version != VERSION:
-        raise InputError(f"{path} is a ledger of version {version}; this hazeglass reads version {VERSION}.")
+        raise InputError(
+            f"{path} is a ledger of version {version}; this hazeglass reads version {VERSION}. Start a new one whose "
+            "--mu is what is left in this one, as the hazeglass that wrote it says (`hazeglass ledger show`)."
+        )
     if connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'events'").fetchone() != (1,):
         raise _damaged(path, "it has no events")
     rows = connection.execute(

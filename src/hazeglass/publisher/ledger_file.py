@@ -6,10 +6,11 @@ before. What was spent is what the events say, so nothing is overwritten and dam
     charge   the budget is taken                        always first
     draw     noise is about to be drawn                 from here on the charge stays, whatever happens
     confirm  the release is complete on disk
-    release  the budget is given back                   only where no draw was announced
+    refund   the budget is given back                   only where no draw was announced
 
 A process that dies leaves its charge behind: the ledger may count too much, never too little. No connection outlives
-a call, so that a Ledger can be used from threads and forked children alike.
+a call, so that a Ledger can be used from threads and forked children alike. What the chain cannot show is its own end
+being cut off; the releases can, because each names the event that charged it (`Ledger.faults`).
 """
 
 from __future__ import annotations
@@ -17,25 +18,30 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from hazeglass.errors import InputError, OutputError, PrivacyRefusal
-from hazeglass.guarantee.ledger import Charge, check_fits, compose, remaining
+from hazeglass.guarantee.ledger import RECORD, Charge, check_fits, compose, remaining
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.ledger_events import (
     APPLICATION_ID,
-    RECORD,
     SCHEMA,
     VERSION,
     Budget,
     Event,
     append,
+    charge_event,
+    charge_from_event,
     read_events,
 )
+
+if TYPE_CHECKING:
+    from hazeglass.bundle.manifest import Manifest
 
 __all__ = ["Entry", "Ledger", "Summary"]
 
@@ -44,17 +50,28 @@ _PATIENCE = 60.0  # seconds to wait for another publisher's transaction, which t
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge and what became of it: `state` is charged, drawn, confirmed or released."""
+    """One charge and what became of it: `state` is charged, drawn, confirmed or refunded.
+
+    `times` its mu was taken, by the event number `event` with this `digest`.
+    """
 
     id: int
     charge: Charge
-    state: str
+    times: int
+    event: int
+    digest: str
     charged_at: str
-    settled_at: str
+    state: str = "charged"
+    settled_at: str = ""
+
+    @property
+    def mu(self) -> float:
+        """What was taken from the budget."""
+        return self.times * self.charge.mu
 
     @property
     def counts(self) -> bool:
-        return self.state != "released"
+        return self.state != "refunded"
 
 
 @dataclass(frozen=True)
@@ -63,6 +80,7 @@ class Summary:
 
     dataset: str
     unit: Unit
+    id_column: str | None
     mu_total: float
     mu_spent: float
     mu_remaining: float
@@ -89,12 +107,12 @@ class Ledger:
         epsilon: float | None = None,
         delta: float | None = None,
         unit: Unit = RECORD,
+        id_column: str | None = None,
     ) -> Ledger:
-        """A new ledger: the budget as mu, or as epsilon and delta, for the unit it protects. It appears complete or not
-        at all."""
+        """A new ledger: the budget as mu, or as epsilon and delta, for the unit it protects (persons are told apart by
+        `id_column`). It appears complete or not at all."""
         path = Path(path)
-        budget = Budget(dataset, _total(mu_total, epsilon, delta), epsilon, delta, unit)
-        Charge(budget.mu_total)  # a budget must be what a charge must be: positive and finite
+        budget = Budget(dataset, _total(mu_total, epsilon, delta), epsilon, delta, unit, id_column)
         try:
             with tempfile.TemporaryDirectory(prefix=".ledger-", dir=path.parent) as folder:
                 draft = Path(folder) / "ledger"
@@ -121,21 +139,18 @@ class Ledger:
         ledger.summary()
         return ledger
 
-    def charge(self, charge: Charge, unit: Unit = RECORD) -> int:
-        """Take the budget for a release that protects `unit`, on disk when this returns; the identifier is for what
-        follows."""
+    def charge(self, charge: Charge) -> Entry:
+        """Take the budget for a release, on disk when this returns; the entry's id is for what follows."""
         with self._transaction(write=True) as (connection, events):
             budget, entries = _fold(events)
-            _check_room(budget, entries, charge, unit)
-            identifier = len(entries) + 1
-            event = Event("charge", identifier, _now(), charge.label, charge.mu, charge.total_variation)
-            append(connection, event, previous=events[-1])
-        return identifier
+            times = _check_room(budget, entries, charge)
+            event = charge_event(charge, times, len(entries) + 1, _now())
+            return _entry(append(connection, event, previous=events[-1]))
 
-    def check(self, charge: Charge, unit: Unit = RECORD) -> None:
-        """Refuse what `charge` would refuse, and write nothing."""
+    def check(self, charge: Charge) -> int:
+        """Refuse what `charge` would refuse, and write nothing; how many times its mu would be taken."""
         with self._transaction(write=False) as (_, events):
-            _check_room(*_fold(events), charge, unit)
+            return _check_room(*_fold(events), charge)
 
     def begin_drawing(self, identifier: int) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""
@@ -145,9 +160,9 @@ class Ledger:
         """Say that the release is complete. It must have announced its draws: a release without noise is none."""
         self._settle(identifier, "confirm", allowed=("drawn",))
 
-    def release(self, identifier: int) -> None:
+    def refund(self, identifier: int) -> None:
         """Give the budget back because nothing was drawn."""
-        self._settle(identifier, "release", allowed=("charged",))
+        self._settle(identifier, "refund", allowed=("charged",))
 
     def history(self) -> list[Entry]:
         """Every charge ever made, in order."""
@@ -159,10 +174,11 @@ class Ledger:
         with self._transaction(write=False) as (_, events):
             budget, entries = _fold(events)
         counted = [entry for entry in entries if entry.counts]
-        mus = [entry.charge.mu for entry in counted]
+        mus = [entry.mu for entry in counted]
         return Summary(
             dataset=budget.dataset,
             unit=budget.unit,
+            id_column=budget.id_column,
             mu_total=budget.mu_total,
             mu_spent=compose(mus),
             mu_remaining=remaining(budget.mu_total, mus),
@@ -172,6 +188,24 @@ class Ledger:
             releases=sum(entry.state == "confirmed" for entry in counted),
             unfinished=sum(entry.state != "confirmed" for entry in counted),
         )
+
+    def faults(self, releases: Mapping[str, Manifest]) -> list[str]:
+        """One sentence for each of the releases, given by name, that is not charged here as it says it is.
+
+        A ledger that lost its end, or that an older copy has replaced, is found by the releases it no longer knows.
+        """
+        with self._transaction(write=False) as (_, events):
+            budget, entries = _fold(events)
+        faults = [_fault(name, manifest, budget, entries, len(events)) for name, manifest in releases.items()]
+        seen: dict[str, tuple[str, Manifest]] = {}
+        for name, manifest in releases.items():
+            if manifest.ledger is not None:
+                other, theirs = seen.setdefault(manifest.ledger.digest, (name, manifest))
+                if theirs != manifest:
+                    faults.append(
+                        f"{other} and {name} are two releases and name one charge: only one of them was paid."
+                    )
+        return [fault for fault in faults if fault]
 
     def _settle(self, identifier: int, kind: str, allowed: tuple[str, ...]) -> None:
         with self._transaction(write=True) as (connection, events):
@@ -210,27 +244,70 @@ class Ledger:
             ) from None
 
 
-def _check_room(budget: Budget, entries: list[Entry], charge: Charge, unit: Unit) -> None:
-    if not unit.covers(budget.unit):
+def _check_room(budget: Budget, entries: list[Entry], charge: Charge) -> int:
+    """How many times its mu the release costs this budget; refused where no number does, or where it does not fit."""
+    times = charge.unit.touched_by(budget.unit)
+    if times is None:
         raise PrivacyRefusal(
             f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
-            f"{unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
+            f"{charge.unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
         )
-    check_fits(budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu)
+    if budget.id_column is not None and charge.id_column != budget.id_column:
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
+            f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
+        )
+    if times > 1 and charge.form == "table":
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and in a table by person one changed "
+            "id may move every row after it. Use another form, or a ledger that protects persons."
+        )
+    taken = replace(charge, mu=times * charge.mu)
+    check_fits(budget.dataset, budget.mu_total, [entry.mu for entry in entries if entry.counts], taken.mu)
+    return times
+
+
+def _fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
+    paid = manifest.ledger
+    if paid is None:
+        return f"{name} names no ledger, so no budget counts it."
+    if paid.dataset != budget.dataset:
+        return f"{name} was charged to the ledger of {paid.dataset!r}, and this is the ledger of {budget.dataset!r}."
+    entry = next((entry for entry in entries if entry.digest == paid.digest and entry.event == paid.event), None)
+    if entry is None:
+        found = f"which ends at event {last}" if paid.event > last else f"whose event {paid.event} is another"
+        return (
+            f"{name} was charged by event {paid.event} of this ledger, {found}: its end was cut off, or another copy "
+            "was put in its place."
+        )
+    if entry.state not in ("drawn", "confirmed"):
+        return (
+            f"{name} is published, and the ledger says of its charge {entry.id} only that it is {entry.state}: its end "
+            "was cut off, or an older copy was put back."
+        )
+    charge = entry.charge
+    if (charge.mu, charge.unit, charge.label) != (manifest.mu, manifest.unit, manifest.title):
+        return (
+            f"{name} promises mu = {manifest.mu:.6g} for {manifest.unit.in_words}, and charge {entry.id}, which it "
+            f"names, is {charge.label!r} with mu = {charge.mu:.6g} for {charge.unit.in_words}."
+        )
+    return None
 
 
 def _fold(events: list[Event]) -> tuple[Budget, list[Entry]]:
     """From the events to the budget and to the state of each charge."""
     entries: dict[int, Entry] = {}
-    states = {"draw": "drawn", "confirm": "confirmed", "release": "released"}
+    states = {"draw": "drawn", "confirm": "confirmed", "refund": "refunded"}
     for event in events[1:]:
         if event.kind == "charge":
-            charge = Charge(event.mu, event.text, event.total_variation)
-            entries[event.charge] = Entry(event.charge, charge, "charged", event.at, "")
+            entries[event.charge] = _entry(event)
         else:
-            old = entries[event.charge]
-            entries[event.charge] = Entry(old.id, old.charge, states[event.kind], old.charged_at, event.at)
+            entries[event.charge] = replace(entries[event.charge], state=states[event.kind], settled_at=event.at)
     return Budget.from_event(events[0]), list(entries.values())
+
+
+def _entry(event: Event) -> Entry:
+    return Entry(event.charge, *charge_from_event(event), event.sequence, event.digest, event.at)
 
 
 def _total(mu_total: float | None, epsilon: float | None, delta: float | None) -> float:

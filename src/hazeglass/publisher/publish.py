@@ -78,14 +78,14 @@ def publish(
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
-        with charged(ledger, plan, _draws(rows), secret, target) as bits, new_folder(out) as folder:
+        with charged(ledger, plan, _draws(rows), secret, target) as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             if plan.form == "table":
                 with spill_beside(folder) as spill:
                     manifest = write_table(rows, writer, workers, bits, spill)
             else:
                 manifest = write_moments(rows, writer, workers, bits)
-            _finish(writer, manifest)
+            _finish(writer, replace(manifest, ledger=paid))
             release = load(folder)  # verified before it gets its name and before the charge is confirmed
     rows.tell_publisher()
     return replace(release, path=target)

@@ -10,7 +10,7 @@ from typing import Any
 from hazeglass.bundle.writer import check_new
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.guarantee.ledger import Charge
+from hazeglass.publisher.account import charge_of, note_doubling
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import check_design
@@ -51,7 +51,7 @@ def rehearse(
         left = None
         if ledger is not None:
             book = Ledger.open(ledger)
-            book.check(Charge(plan.guarantee.mu, plan.title), plan.unit)
+            note_doubling(book.check(charge_of(plan)), plan.guarantee.mu)
             left = book.summary().mu_remaining
         for _ in rows.run(workers, _read):
             pass

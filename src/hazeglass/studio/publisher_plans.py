@@ -104,7 +104,7 @@ def check_reasons(document: dict[str, Any]) -> None:
 def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     """What publishing will promise, in one sentence; refused where the plan or the ledger refuses it."""
     from hazeglass.guarantee.explain import explain
-    from hazeglass.guarantee.ledger import Charge
+    from hazeglass.publisher.account import charge_of
     from hazeglass.publisher.ledger_file import Ledger
     from hazeglass.publisher.plan import Plan
 
@@ -112,8 +112,10 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     after = ""
     if ledger is not None:
         book = Ledger.open(ledger)
-        book.check(Charge(plan.guarantee.mu, plan.title), plan.unit)
-        after = f", and mu = {plan.guarantee.mu:.4g} is charged to the budget of {book.summary().dataset!r}"
+        times = book.check(charge_of(plan))
+        after = f", and mu = {times * plan.guarantee.mu:.4g} is charged to the budget of {book.summary().dataset!r}"
+        if times > 1:
+            after += f" ({times} times its own, because a record that changes its id touches two persons)"
     odds = explain(plan.guarantee, plan.unit, plan.delta).odds[1]
     small = f"{plan.delta:g}".replace("e-0", "e-").replace("-", "\u2011")  # a hyphen at which no line breaks
     return (
@@ -145,6 +147,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 def ledger_state(path: Path) -> dict[str, Any]:
     """Total, spent, left, and every charge."""
     from hazeglass.guarantee.gdp import GaussianDP
+    from hazeglass.guarantee.sensitivity import Unit
     from hazeglass.publisher.ledger_file import Ledger
 
     book = Ledger.open(path)
@@ -155,6 +158,7 @@ def ledger_state(path: Path) -> dict[str, Any]:
         "file": path.name,
         "dataset": summary.dataset,
         "unit": summary.unit.in_words,
+        "times_for_persons": Unit("person").touched_by(summary.unit) or 1,
         "mu_total": summary.mu_total,
         "mu_spent": summary.mu_spent,
         "mu_remaining": summary.mu_remaining,
@@ -163,7 +167,7 @@ def ledger_state(path: Path) -> dict[str, Any]:
         "releases": summary.releases,
         "unfinished": summary.unfinished,
         "history": [
-            {"title": entry.charge.label, "mu": entry.charge.mu, "state": entry.state, "at": entry.charged_at}
+            {"title": entry.charge.label, "mu": entry.mu, "state": entry.state, "at": entry.charged_at}
             for entry in book.history()[-50:]
         ],
     }
@@ -178,14 +182,15 @@ def new_ledger(path: Path, body: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(dataset, str) or not 0 < len(dataset.strip()) <= 200:
         raise InputError("a ledger needs the name of the dataset whose budget it keeps, in 1 to 200 characters.")
     release = plan_document(body).get("release")
-    unit = Plan.from_dict(
+    plan = Plan.from_dict(
         {
             "release": {**(release if isinstance(release, dict) else {}), "title": dataset},
             "budget": {"epsilon": body.get("epsilon"), "delta": body.get("delta")},
             "columns": [{"name": f"{k}", "kind": "continuous", "lower": 0, "upper": 1} for k in range(2)],
         }
-    ).unit
-    Ledger.create(path, dataset.strip(), epsilon=body["epsilon"], delta=body["delta"], unit=unit)
+    )
+    budget = {"epsilon": body["epsilon"], "delta": body["delta"]}
+    Ledger.create(path, dataset.strip(), **budget, unit=plan.unit, id_column=plan.id_column)
     return ledger_state(path)
 
 
