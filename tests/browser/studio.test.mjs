@@ -65,6 +65,10 @@ async function halted(page, where, name) {
   return worker;
 }
 
+// The answer to a request that one of the studio's own pages makes by hand.
+const posted = (page, path, body) => page.evaluate(([url, sent]) =>
+  fetch(url, {method: "POST", body: sent, headers: {"Hazeglass-Page-Secret": localStorage.getItem("hazeglass-page-secret")}}).then((answer) => answer.status), [path, body]);
+
 const left = (name) => readdirSync(join(home, "große")).filter((entry) => entry.includes(name));
 
 test("starts in under two seconds", () => {
@@ -180,18 +184,18 @@ test("the analyst's journey: an archive, a graph, the report's own view, every f
   await close();
 });
 
-test("the view is a page without an origin: it reaches neither the studio nor its cookie", async () => {
+test("the view is a page without an origin: it reaches neither the studio nor its secrets", async () => {
   const {page, close} = await visit();
   await page.goto(studio.base + "/analyst");
   await page.locator("#earlier .file").first().click();
   await shown(page, "result");
   await page.frameLocator("#report").locator("#graph circle").first().waitFor();
-  const frame = page.frames().find((one) => one.url().endsWith("report.html"));
+  const frame = page.frames().find((one) => one.url().includes("/report.html?"));
   const tried = await frame.evaluate(async (base) => {
     const attempt = async (act) => { try { return await act(); } catch (error) { return "refused"; } };
-    return [window.origin, await attempt(() => document.cookie), await attempt(async () => (await fetch(base + "/publisher/jobs")).status), await attempt(() => parent.document.title)];
+    return [window.origin, await attempt(() => document.cookie), await attempt(() => localStorage.length), await attempt(async () => (await fetch(base + "/publisher/jobs")).status), await attempt(() => parent.document.title)];
   }, studio.base);
-  assert.deepEqual(tried, ["null", "refused", "refused", "refused"]);
+  assert.deepEqual(tried, ["null", "refused", "refused", "refused", "refused"]);
   await close();
 });
 
@@ -316,9 +320,86 @@ test("a page of another origin can change nothing", async () => {
     document.body.append(frame);
   }), studio.base);
   assert.equal(framed, "opaque");
-  assert.equal(await page.evaluate((body) => fetch("/publisher/ledger/new", {method: "POST", body: JSON.stringify(body)}).then((answer) => answer.status), wish), 200, "its own pages may");
+  assert.equal(await posted(page, "/publisher/ledger/new", JSON.stringify(wish)), 200, "its own pages may");
   server.close();
   await close();
+});
+
+test("another service of this machine gets the cookie and can do nothing with it", async () => {
+  const {page, context, close} = await visit();
+  await page.goto(studio.base + "/publisher");
+  await page.locator("#earlier .file", {hasText: "Ortsnetz-release"}).click();
+  await shown(page, "result");
+  const [statement, bundle] = await page.evaluate(() => [document.getElementById("statement").src, document.getElementById("bundle").href]);
+  let cookie;
+  const server = createServer((request, response) => { cookie = request.headers.cookie ?? cookie; response.setHeader("Content-Type", "text/html"); response.end("<!doctype html><title>elsewhere</title>"); });
+  await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
+  const other = await context.newPage();
+  await other.goto(`http://127.0.0.1:${server.address().port}/`);
+  assert.match(cookie, /^hazeglass_studio_\d+=.{43}$/, "the browser gave the cookie away");
+  assert.equal(await other.evaluate(() => localStorage.length + sessionStorage.length), 0, "and nothing else");
+  const headers = {Cookie: cookie, Origin: studio.base, Host: new URL(studio.base).host, "Sec-Fetch-Site": "same-origin"};
+  const replay = (path, body) => fetch(new URL(path, studio.base), body === undefined ? {headers} : {method: "POST", headers, body: JSON.stringify(body)});
+  const columns = Array.from({length: 8}, (_, k) => ({name: `m${k}`, kind: "continuous", lower: -3, upper: 3, reason: "none"}));
+  const wish = {
+    document: {release: {title: "stolen", form: "table", protects: "entry"}, budget: {epsilon: 1e6, delta: 1e-6}, columns},
+    data: {root: 0, path: "große/many rows.csv"}, folder: {root: 0, path: "große"}, name: "stolen", ledger: null, rows: 100000,
+  };
+  for (const path of ["/publisher/publish", "/publisher/check", "/publisher/preview", "/analyst/upload"]) assert.equal((await replay(path, wish)).status, 401, path);
+  const secret = await page.evaluate(() => localStorage.getItem("hazeglass-page-secret"));
+  for (const path of ["/", "/publisher", "/analyst", "/help", "/assets/page.js", new URL(studio.link).search]) {
+    const answer = await replay(path), text = await answer.text();
+    assert.equal(answer.status, 200, path);
+    for (const word of [secret, "Zähler", "große", "Ortsnetz"]) assert.ok(!text.includes(word), `${path} says nothing about this studio`);
+  }
+  const plain = (address) => new URL(address).pathname;
+  for (const path of ["/settings", "/publisher/jobs", "/analyst/jobs", plain(statement), plain(bundle), plain(statement).replace("statement.html", "events"), plain(bundle) + new URL(statement).search]) {
+    assert.equal((await replay(path)).status, 401, path);
+  }
+  assert.equal((await replay("/publisher/folder", {root: 0, path: ""})).status, 401);
+  assert.equal(await posted(page, "/publisher/check", JSON.stringify(wish)), 200, "the page itself could have published that");
+  assert.deepEqual(left("stolen"), []);
+  server.close();
+  await close();
+});
+
+test("every tab of the browser may use the studio; one whose storage was cleared says what to do", async () => {
+  const {page, context, seen, close} = await visit();
+  await page.goto(studio.base + "/publisher");
+  await page.locator("#earlier .file", {hasText: "Ortsnetz-release"}).click();
+  await shown(page, "result");
+  const [tab] = await Promise.all([context.waitForEvent("page"), page.locator("#statement-tab").click()]);
+  await tab.locator("h1", {hasText: "Privacy statement: Ortsnetz"}).waitFor();
+  await tab.reload();
+  await tab.locator("h1", {hasText: "Privacy statement: Ortsnetz"}).waitFor();
+  const byHand = await context.newPage();
+  await byHand.goto(studio.base + "/analyst");
+  await byHand.locator("#earlier .file").first().waitFor();
+  assert.deepEqual(seen.console, []);
+  await byHand.evaluate(() => localStorage.clear());
+  for (const room of ["publisher", "analyst"]) {
+    await byHand.goto(`${studio.base}/${room}`);
+    assert.match(await byHand.locator("#lost:visible").textContent(), /does not hold the secret .* start it again and open its new link\.$/);
+    assert.ok(!await byHand.locator("main").isVisible());
+    assert.deepEqual(await serious(byHand), []);
+  }
+  await picture(byHand, "without-secret");
+  assert.deepEqual(seen.console.filter((line) => !line.includes("401")), []);
+  await close();
+});
+
+test("the page that brings the secret is gone once it was read", async () => {
+  const own = await startStudio([home]);
+  const {page, seen, close} = await enter(browser, own);
+  const secret = await page.evaluate(() => localStorage.getItem("hazeglass-page-secret"));
+  assert.equal(secret.length, 43);
+  assert.equal(page.url(), own.base + "/");
+  await page.goBack();
+  assert.equal(page.url(), "about:blank", "the link is no part of the tab's history");
+  assert.deepEqual(seen.requests.filter((url) => url.includes(secret)), []);
+  assert.deepEqual(seen.console, []);
+  await close();
+  await own.stop();
 });
 
 test("an oversized upload and a path with .. are refused", async () => {
@@ -327,12 +408,10 @@ test("an oversized upload and a path with .. are refused", async () => {
   const large = Buffer.alloc(9 << 20);
   await page.locator("#upload").setInputFiles({name: "large.zip", mimeType: "application/zip", buffer: large});
   assert.match(await page.locator("#open-note").textContent(), /at most 8 MiB/);
-  const status = await page.evaluate(() => fetch("/analyst/upload", {method: "POST", body: new Uint8Array(9 << 20)}).then((answer) => answer.status));
-  assert.equal(status, 413);
+  assert.equal(await posted(page, "/analyst/upload", "x".repeat(9 << 20)), 413);
   for (const path of ["..", "../..", "große/../..", "/etc", "große/../../../etc/passwd"]) {
     for (const room of ["publisher", "analyst"]) {
-      const answer = await page.evaluate(([url, body]) => fetch(url, {method: "POST", body: JSON.stringify(body)}).then((one) => one.status), [`/${room}/folder`, {root: 0, path}]);
-      assert.equal(answer, 403, `${room} ${path}`);
+      assert.equal(await posted(page, `/${room}/folder`, JSON.stringify({root: 0, path})), 403, `${room} ${path}`);
     }
   }
   await close();

@@ -1,6 +1,8 @@
 """A studio over a folder of its own, asked without a browser."""
 
+import hmac
 import json
+import re
 import time
 
 import numpy as np
@@ -15,6 +17,17 @@ PORT, TOKEN = 8123, "a-token-for-tests"
 BASE = f"http://127.0.0.1:{PORT}"
 ORIGIN = {"Origin": BASE}
 UPLOAD = 1 << 20
+SECRET = "Hazeglass-Page-Secret"
+
+
+def page_secret(welcome):
+    """What the page behind the one-time link puts into the studio's own storage."""
+    return re.search(r'data-secret="([\w-]{43})"', welcome).group(1)
+
+
+def ticketed(secret, path):
+    """The address of a download, a frame or a stream, as the pages make it."""
+    return f"{path}?ticket={hmac.new(secret.encode(), path.encode(), 'sha256').hexdigest()}"
 
 
 class Studio:
@@ -70,7 +83,7 @@ def stranger(home, tmp_path):
 @pytest.fixture
 def studio(stranger, home):
     """A client that has."""
-    assert stranger.get("/", params={"token": TOKEN}).status_code == 200
+    stranger.headers[SECRET] = page_secret(stranger.get("/", params={"token": TOKEN}).text)
     return Studio(stranger, home)
 
 

@@ -15,6 +15,8 @@ from typer.testing import CliRunner
 
 from hazeglass.cli.app import app
 
+from .conftest import SECRET, page_secret
+
 
 def test_without_the_extra_the_command_says_what_to_install(monkeypatch, tmp_path):
     for name in [name for name in sys.modules if name.startswith("hazeglass.studio")]:
@@ -45,11 +47,13 @@ class Process:
         self.link = re.search(r"http://\S+", self.process.stdout.readline()).group()
         self.base = self.link.split("/?")[0]
         self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        self.opener.open(self.link).close()
+        with self.opener.open(self.link) as welcome:
+            self.secret = page_secret(welcome.read().decode())
 
     def ask(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.base + path, data=data, headers={"Origin": self.base})
+        headers = {"Origin": self.base, SECRET: self.secret}
+        request = urllib.request.Request(self.base + path, data=data, headers=headers)
         with self.opener.open(request) as answer:
             return answer.read().decode()
 

@@ -43,9 +43,13 @@ def make_app(settings: Settings, jobs: Jobs) -> Guard:
         *PublisherRoom(settings.folders, jobs).routes(),
         *AnalystRoom(settings.folders, jobs).routes(),
     ]
-    pages = [Route(path, _page_route(name, settings)) for path, name in _PAGES.items()]
+    static = [
+        *(Route(path, _page_route(name)) for path, name in _PAGES.items()),
+        *(Route(f"/assets/{name}", _asset_route(name)) for name in _assets()),
+        Route("/favicon.ico", _asset_route("mark.svg")),
+    ]
     app = Starlette(
-        routes=[*pages, Route("/assets/{name}", _asset), Route("/favicon.ico", _favicon), *rooms],
+        routes=[*static, Route("/settings", _settings_route(settings)), *rooms],
         exception_handlers={HazeglassError: _clear_error, HTTPException: _http_error, Exception: _unexpected},
     )
     limits = {"/analyst/upload": settings.largest_upload}
@@ -53,19 +57,21 @@ def make_app(settings: Settings, jobs: Jobs) -> Guard:
         app,
         port=settings.port,
         token=settings.token,
+        static=frozenset(route.path for route in static),
         limit=lambda path: limits.get(path, _LARGEST_REQUEST),
     )
 
 
-def _page_route(name: str, settings: Settings) -> Any:
+def _page_route(name: str) -> Any:
     async def page(request: Request) -> Response:
-        return HTMLResponse(_page(name, tuple(settings.folders.labels), settings.largest_upload))
+        return HTMLResponse(_page(name))
 
     return page
 
 
 @functools.cache
-def _page(name: str, folders: tuple[str, ...], largest_upload: int) -> str:
+def _page(name: str) -> str:
+    """A page as every studio has it: what differs between studios is asked for with the page secret."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -75,20 +81,22 @@ def _page(name: str, folders: tuple[str, ...], largest_upload: int) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template(name).render(folders=folders, largest_upload=largest_upload)
+    return environment.get_template(name).render()
 
 
-async def _asset(request: Request) -> Response:
-    name = request.path_params["name"]
-    known = _assets()
-    if name not in known:
-        raise HTTPException(404)
-    content, kind = known[name]
-    return Response(content, media_type=kind)
+def _settings_route(settings: Settings) -> Any:
+    async def answer(request: Request) -> Response:
+        return JSONResponse({"folders": settings.folders.labels, "largest_upload": settings.largest_upload})
+
+    return answer
 
 
-async def _favicon(request: Request) -> Response:
-    return Response(_assets()["mark.svg"][0], media_type="image/svg+xml")
+def _asset_route(name: str) -> Any:
+    async def asset(request: Request) -> Response:
+        content, kind = _assets()[name]
+        return Response(content, media_type=kind)
+
+    return asset
 
 
 @functools.cache

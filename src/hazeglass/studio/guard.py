@@ -3,13 +3,22 @@
 A page on the web cannot reach the studio: the Host must be the loopback address it was started on (so no other name can
 be made to point here), the session cookie exists only in the browser that opened the one-time link and travels with no
 other site's request, and whatever changes something must come from the studio's own pages.
+
+A cookie does not know ports: browsers send it to every service on this machine that the person visits, and such a
+service may replay it with any header it likes. So the cookie opens only pages and assets, which hold no data.
+Everything else also needs the page secret. The page behind the one-time link puts it into the storage of the studio's
+own origin, which has a port, and nothing hands it out again. Scripts send it in a header; a frame, a download or a
+stream of events, which can send none, has a ticket in its address: HMAC-SHA-256 of the path under the secret, good
+for that path alone.
 """
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import hmac
 import secrets
-from collections.abc import Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, Collection, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 from urllib.parse import parse_qs
@@ -38,21 +47,34 @@ _HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
 }
 _DRAINED = 32 << 20  # bytes of a refused body that are read and forgotten, so that the refusal can be seen
+_SECRET_HEADER = "Hazeglass-Page-Secret"
 # The cookie is strict, so a redirect after a link in another program would come without it; a page of ours may go on.
+_KEEP_SECRET = 'localStorage.setItem("hazeglass-page-secret", document.body.dataset.secret); location.replace("/");'
 _WELCOME = (
-    '<!doctype html><html lang="en"><meta charset="utf-8"><meta http-equiv="refresh" content="0; url=/">'
-    '<title>hazeglass studio</title><p><a href="/">Enter the studio</a></p></html>'
+    '<!doctype html><html lang="en"><meta charset="utf-8"><title>hazeglass studio</title><body data-secret="{secret}">'
+    "<noscript>The studio needs JavaScript: allow it, and start the studio again.</noscript>"
+    f"<script>{_KEEP_SECRET}</script></html>"
+)
+_WELCOME_POLICY = PAGE_POLICY.replace(
+    "script-src 'self'",
+    f"script-src 'sha256-{base64.b64encode(hashlib.sha256(_KEEP_SECRET.encode()).digest()).decode()}'",
+)
+_NO_SECRET = (
+    "This page does not hold the secret that came with the studio's link (perhaps the browser's storage was cleared): "
+    "stop the studio in its terminal with Ctrl-C, start it again and open its new link."
 )
 
 
 class Guard:
-    """ASGI middleware around the whole studio."""
+    """ASGI middleware around the whole studio. `static` are the paths whose answers are the same in every studio."""
 
-    def __init__(self, app: App, *, port: int, token: str, limit: Callable[[str], int]) -> None:
-        self._app, self._limit = app, limit
-        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+    def __init__(
+        self, app: App, *, port: int, token: str, static: Collection[str], limit: Callable[[str], int]
+    ) -> None:
+        self._app, self._static, self._limit = app, static, limit
+        self._host = f"127.0.0.1:{port}"  # not localhost: another service may listen there, at [::1]
         self._token: str | None = token
-        self._secret = secrets.token_urlsafe(32)
+        self._session, self._page_secret = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
         self._cookie = f"hazeglass_studio_{port}"  # browsers share cookies between ports
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
@@ -73,8 +95,8 @@ class Guard:
 
     def _refusal(self, scope: MutableMapping[str, Any], headers: Headers) -> Response | None:
         """What is said instead of an answer, or nothing."""
-        if headers.get("host") not in self._hosts:
-            return _no("This studio answers only at its own address on this machine.")
+        if headers.get("host") != self._host:
+            return _no(f"This studio answers only at its own address on this machine, http://{self._host}.")
         if scope["path"] == "/" and scope["method"] == "GET" and scope["query_string"]:
             welcome = self._welcome(scope["query_string"])
             if welcome is not None:
@@ -84,24 +106,27 @@ class Guard:
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return _no("This request came from another page.")
         if scope["method"] in ("GET", "HEAD"):
-            return None
+            known = scope["path"] in self._static or self._holds_secret(headers) or self._holds_ticket(scope)
+            return None if known else _no(_NO_SECRET, 401)
         if scope["method"] != "POST":
             return _no("The studio knows GET and POST only.", 405)
-        if headers.get("origin") != f"http://{headers['host']}":
+        if headers.get("origin") != f"http://{self._host}":
             return _no("This request came from another page.")
+        if not self._holds_secret(headers):
+            return _no(_NO_SECRET, 401)
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > self._limit(scope["path"]):
             return _no(self._too_large(scope["path"]), 413)
         return None
 
     def _welcome(self, query: bytes) -> Response | None:
-        """Exchange the one-time token for the session's cookie."""
-        given = parse_qs(query.decode("latin-1")).get("token", [""])[0]
-        if self._token is None or not hmac.compare_digest(given.encode(), self._token.encode()):
+        """Exchange the one-time token for the session's cookie and the page secret."""
+        if self._token is None or not _same(_parameter(query, "token"), self._token):
             return None
         self._token = None
-        answer = HTMLResponse(_WELCOME)
-        answer.set_cookie(self._cookie, self._secret, httponly=True, samesite="strict", path="/")
+        page = _WELCOME.format(secret=self._page_secret)
+        answer = HTMLResponse(page, headers={"Content-Security-Policy": _WELCOME_POLICY})
+        answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
         return answer
 
     def _known(self, headers: Headers) -> bool:
@@ -109,7 +134,14 @@ class Guard:
             cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
         except CookieError:
             return False
-        return cookie is not None and hmac.compare_digest(cookie.value.encode(), self._secret.encode())
+        return cookie is not None and _same(cookie.value, self._session)
+
+    def _holds_secret(self, headers: Headers) -> bool:
+        return _same(headers.get(_SECRET_HEADER, ""), self._page_secret)
+
+    def _holds_ticket(self, scope: MutableMapping[str, Any]) -> bool:
+        ticket = hmac.digest(self._page_secret.encode(), scope["path"].encode(), "sha256").hex()
+        return _same(_parameter(scope["query_string"], "ticket"), ticket)
 
     def _counted(self, path: str, receive: Receive) -> Receive:
         """The body as it comes, up to its limit; a body need not state its length."""
@@ -127,6 +159,15 @@ class Guard:
 
     def _too_large(self, path: str) -> str:
         return f"At most {self._limit(path):,} bytes are taken here; this was more, and it was not read."
+
+
+def _same(given: str, wanted: str) -> bool:
+    """Compared in constant time."""
+    return hmac.compare_digest(given.encode(), wanted.encode())
+
+
+def _parameter(query: bytes, name: str) -> str:
+    return parse_qs(query.decode("latin-1")).get(name, [""])[0]
 
 
 def _no(sentence: str, status: int = 403) -> Response:

@@ -1,6 +1,6 @@
 // The analyst's room: open, recover, look, take away. The view is report.html itself, in a frame without an origin.
 import {Browser} from "./browse.js";
-import {element, find, jobsOf, number, parsed, post, say, whole} from "./page.js";
+import {element, find, jobsOf, largestUpload, number, parsed, post, say, ticketed, whole} from "./page.js";
 import {Progress} from "./progress.js";
 
 const key = "hazeglass-analyst", state = {opening: null, opened: null, recovering: null};
@@ -53,8 +53,7 @@ function showOpened() {
 }
 
 function upload(file) {
-  const largest = Number(document.body.dataset.largest);
-  if (file.size > largest) { say(find("open-note"), "The archive may have at most " + whole(largest / 2 ** 20) + " MiB, and this one has more. Put its folder below one the studio was started with."); return; }
+  if (file.size > largestUpload) { say(find("open-note"), "The archive may have at most " + whole(largestUpload / 2 ** 20) + " MiB, and this one has more. Put its folder below one the studio was started with."); return; }
   open(() => post("/analyst/upload", file, "application/zip"));
 }
 
@@ -91,23 +90,22 @@ async function watchRecovering() {
   let job;
   try { job = await recovering.run(state.recovering); } catch (error) { job = {state: "failed", error: error.message}; }
   find("recover").disabled = false;
-  if (job.state === "done") { showResult(job); return; }
+  if (job.state === "done") { await showResult(job); return; }
   state.recovering = null;
   save();
   say(find("recover-note"), job.state === "cancelled" ? "Cancelled; nothing was kept." : job.error, job.state === "cancelled" ? "hint" : "problem");
 }
 
-function showResult(job) {
-  const base = "/analyst/jobs/" + encodeURIComponent(job.id), {result} = job;
+async function showResult(job) {
+  const base = "/analyst/jobs/" + encodeURIComponent(job.id), {result} = job, report = await ticketed(base + "/report.html");
+  find("everything").href = await ticketed(base + "/graph.zip");
+  find("files").replaceChildren(...await Promise.all(result.files.map(async (name) => element("li", {}, element("a", {href: await ticketed(base + "/files/" + encodeURIComponent(name)), download: name}, element("b", {}, name), element("span", {}, results[name] ?? ""))))));
   find("form").hidden = true;
   find("result").hidden = false;
   document.body.classList.add("full");
   find("result-title").textContent = result.title + ": " + whole(result.edges) + (result.edges === 1 ? " edge" : " edges");
   say(find("result-note"), [...result.warnings].join(" "), "hint");
-  find("everything").href = base + "/graph.zip";
-  find("report-tab").href = base + "/report.html";
-  find("report").src = base + "/report.html";
-  find("files").replaceChildren(...result.files.map((name) => element("li", {}, element("a", {href: base + "/files/" + encodeURIComponent(name), download: name}, element("b", {}, name), element("span", {}, results[name] ?? "")))));
+  find("report-tab").href = find("report").src = report;
   find("result-title").focus({preventScroll: true});
 }
 

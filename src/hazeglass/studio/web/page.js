@@ -1,6 +1,5 @@
 // Small tools both rooms use. Text reaches the page as text only; the page's policy forbids anything else.
 export const find = (id) => document.getElementById(id);
-export const folders = JSON.parse(document.body.dataset.folders);
 
 export function element(tag, attributes = {}, ...children) {
   const made = document.createElement(tag);
@@ -13,7 +12,25 @@ export function element(tag, attributes = {}, ...children) {
   return made;
 }
 
-async function answerOf(response) {
+// What keeps the whole page from working, above everything else; nothing when nothing does.
+function warn(text) {
+  find("lost").textContent = text;
+  find("lost").hidden = text === "";
+}
+const silence = "The studio does not answer. If its terminal was closed, start it again; what was running was cancelled.";
+
+// The page secret came with the studio's link. No page of another port can read this storage, and no cookie replaces it.
+const secret = () => localStorage.getItem("hazeglass-page-secret") ?? "";
+
+async function ask(path, options = {}) {
+  let response;
+  try {
+    response = await fetch(path, {...options, headers: {...options.headers, "Hazeglass-Page-Secret": secret()}});
+  } catch {
+    warn(silence);
+    throw new Error(silence);
+  }
+  warn("");
   const text = await response.text();
   let answer = null;
   try { answer = JSON.parse(text); } catch { answer = text; }
@@ -21,41 +38,40 @@ async function answerOf(response) {
   return answer;
 }
 
-export async function post(path, body, type = "application/json") {
-  let response;
-  try {
-    response = await fetch(path, {method: "POST", headers: {"Content-Type": type}, body: type === "application/json" ? JSON.stringify(body) : body});
-  } catch {
-    find("lost").hidden = false;
-    throw new Error("The studio does not answer.");
-  }
-  find("lost").hidden = true;
-  return answerOf(response);
-}
+export const post = (path, body, type = "application/json") =>
+  ask(path, {method: "POST", headers: {"Content-Type": type}, body: type === "application/json" ? JSON.stringify(body) : body});
+export const jobsOf = (room) => ask("/" + room + "/jobs");
 
-export const jobsOf = async (room) => answerOf(await fetch("/" + room + "/jobs"));
+// A path for a frame, a link or a stream, which cannot send the secret: its ticket proves that we hold it.
+export async function ticketed(path) {
+  const bytes = (text) => new TextEncoder().encode(text);
+  const key = await crypto.subtle.importKey("raw", bytes(secret()), {name: "HMAC", hash: "SHA-256"}, false, ["sign"]);
+  const ticket = new Uint8Array(await crypto.subtle.sign("HMAC", key, bytes(decodeURIComponent(path))));
+  return path + "?ticket=" + Array.from(ticket, (byte) => byte.toString(16).padStart(2, "0")).join("");
+}
 
 // Watch a job to its end. A stream that breaks reconnects by itself; one that was closed is opened anew if the studio still
 // knows the job. A page that is being left sees its stream closed too, and its timers do not run any more.
-export function follow(room, id, onChange = () => {}) {
+export async function follow(room, id, onChange = () => {}) {
+  const events = await ticketed("/" + room + "/jobs/" + encodeURIComponent(id) + "/events");
   return new Promise((resolve, reject) => {
     const again = async () => {
       let jobs;
-      try { jobs = await jobsOf(room); } catch { find("lost").hidden = false; setTimeout(again, 2000); return; }
+      try { jobs = await jobsOf(room); } catch (error) { warn(error.message); setTimeout(again, 2000); return; }
       if (jobs.some((job) => job.id === id)) connect();
       else reject(new Error("This work is not known to the studio any more."));
     };
     const connect = () => {
-      const stream = new EventSource("/" + room + "/jobs/" + encodeURIComponent(id) + "/events");
+      const stream = new EventSource(events);
       stream.onmessage = (event) => {
-        find("lost").hidden = true;
+        warn("");
         const job = JSON.parse(event.data);
         onChange(job);
         if (["done", "failed", "cancelled"].includes(job.state)) { stream.close(); resolve(job); }
       };
       stream.onerror = () => {
         if (stream.readyState === EventSource.CLOSED) setTimeout(again, 500);
-        else find("lost").hidden = false;
+        else warn(silence);
       };
     };
     connect();
@@ -91,3 +107,10 @@ export function download(name, text) {
   link.remove();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 }
+
+// Without an answer to this nothing else can be asked: say why, and let the rest of the page wait for good.
+export const {folders, largest_upload: largestUpload} = await ask("/settings").catch((error) => {
+  warn(error.message);
+  find("main").hidden = true;
+  return new Promise(() => {});
+});

@@ -2,7 +2,7 @@
 import {placeInWords} from "./browse.js";
 import {draft, outFolder, plan, save} from "./draft.js";
 import {startLedger} from "./ledger.js";
-import {element, find, jobsOf, parsed, post, say, whole} from "./page.js";
+import {element, find, jobsOf, parsed, post, say, ticketed, whole} from "./page.js";
 import {Progress} from "./progress.js";
 
 const publishing = new Progress(find("work-progress"), "publisher");
@@ -42,7 +42,7 @@ export async function watch(id) {
   find("work-what").textContent = draft.release.title;
   let job;
   try { job = await publishing.run(id); } catch (error) { job = {state: "failed", error: error.message}; }
-  if (job.state === "done") { showResult(job); return; }
+  if (job.state === "done") { await showResult(job); return; }
   draft.job = null;
   save();
   show("form");
@@ -51,13 +51,12 @@ export async function watch(id) {
   find("publish-note").scrollIntoView({block: "center"});
 }
 
-function showResult(job) {
+async function showResult(job) {
   const {result} = job, base = "/publisher/jobs/" + encodeURIComponent(job.id);
   find("result-what").textContent = result.title + ": a " + result.form + " release of " + whole(result.rows) + " rows and " + whole(result.columns) + " columns, in the folder " + result.name + ". " +
     (result.rows_stated === result.rows ? "" : "The look ahead supposed " + whole(result.rows_stated) + " rows. ") + "Hand over the whole folder, or the archive.";
-  find("bundle").href = base + "/bundle.zip";
-  find("statement-tab").href = base + "/statement.html";
-  find("statement").src = base + "/statement.html";
+  find("bundle").href = await ticketed(base + "/bundle.zip");
+  find("statement-tab").href = find("statement").src = await ticketed(base + "/statement.html");
   show("result");
   find("result").focus({preventScroll: true});
 }
