@@ -257,7 +257,7 @@ def test_a_budget_for_persons_refuses_a_release_by_another_id_column(make_plan, 
 
 @pytest.mark.parametrize("form", ["moments", "synthetic"])
 def test_a_budget_for_records_is_charged_double_for_persons_and_says_so(make_plan, people, tmp_path, ledger, form):
-    plan = by_person(make_plan, form=form, budget={"mu": 0.15})
+    plan = by_person(make_plan, form=form, budget={"mu": 0.15}, persons=1000)
     with pytest.warns(hg.errors.HazeglassWarning, match=r"2 times the mu of this release, 0\.3.*touches two persons"):
         rehearse(people, plan, tmp_path / "r", ledger=ledger.path)
     with pytest.warns(hg.errors.HazeglassWarning, match="2 times the mu of this release"):
@@ -265,7 +265,7 @@ def test_a_budget_for_records_is_charged_double_for_persons_and_says_so(make_pla
     (entry,) = ledger.history()
     assert (entry.charge.mu, entry.times, ledger.summary().mu_spent) == (0.15, 2, 0.3)
     assert ledger.faults({"r": hg.load(tmp_path / "r").manifest}) == []  # it states its own mu, not what it cost
-    dear = by_person(make_plan, form=form, budget={"mu": 0.24})
+    dear = by_person(make_plan, form=form, budget={"mu": 0.24}, persons=1000)
     assert 0.24 < ledger.summary().mu_remaining < 0.48
     with pytest.raises(BudgetExceededError, match=r"asks for 0\.48"):
         hg.publish(people, dear, tmp_path / "r2", ledger=ledger.path)
@@ -274,14 +274,21 @@ def test_a_budget_for_records_is_charged_double_for_persons_and_says_so(make_pla
 @pytest.mark.filterwarnings("error::hazeglass.errors.HazeglassWarning")
 def test_a_warning_that_is_made_an_error_costs_nothing(make_plan, people, tmp_path, ledger):
     with pytest.raises(hg.errors.HazeglassWarning):
-        hg.publish(people, by_person(make_plan, budget={"mu": 0.1}), tmp_path / "r", ledger=ledger.path)
+        hg.publish(people, by_person(make_plan, budget={"mu": 0.1}, persons=1000), tmp_path / "r", ledger=ledger.path)
     assert states(ledger) == ["refunded"]
+
+
+def test_a_budget_for_records_refuses_a_number_of_persons_counted_from_the_data(make_plan, people, tmp_path, ledger):
+    """A record that moves to another id changes the number of ids if it was the only one of its own."""
+    with pytest.raises(PrivacyRefusal, match="State the public number of persons"):
+        hg.publish(people, by_person(make_plan, budget={"mu": 0.1}), tmp_path / "r", ledger=ledger.path)
+    assert ledger.history() == []
 
 
 def test_a_table_by_person_is_refused_where_an_id_may_change(make_plan, people, tmp_path, ledger):
     """One id changed at the top: as many rows under the cap, and every row after it one place further up."""
     with pytest.raises(PrivacyRefusal, match="may move every row after it"):
-        hg.publish(people, by_person(make_plan, form="table"), tmp_path / "r", ledger=ledger.path)
+        hg.publish(people, by_person(make_plan, form="table", row_counts="public"), tmp_path / "r", ledger=ledger.path)
     assert ledger.history() == []
 
 
@@ -433,7 +440,7 @@ def test_a_ledger_for_persons_on_the_command_line(tmp_path, plan_text):
     header, *lines = ROWS.splitlines()
     rows = [f"{header},customer,household", *(f"{line},{k},{k}" for k, line in enumerate(lines))]
     (tmp_path / "data.csv").write_text("\n".join(rows) + "\n")
-    person = 'protects = "person"\nid_column = "customer"\nmax_rows = 2'
+    person = 'protects = "person"\nid_column = "customer"\nmax_rows = 2\npersons = 1000'
     (tmp_path / "plan.toml").write_text(plan_text.replace('protects = "record"', person))
     new = ("ledger", "new", "l", "--dataset", "meters", "--mu", "1", "--protects", "person", "--max-rows", "8")
     refused = hazeglass(*new, cwd=tmp_path)

@@ -7,7 +7,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -107,13 +107,14 @@ class BundleWriter:
             for batch in batches:
                 writer.write_batch(batch)
 
-    def table(self, name: str, table: pa.Table, row_group: int) -> None:
-        """A Parquet part from rows in hand, in row groups of a fixed number of rows."""
+    def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
+        """A Parquet part from rows in hand, in row groups of a fixed number of rows; `repeating` names the columns whose
+        values lie on a lattice and are written as a dictionary."""
         import pyarrow.parquet as pq
 
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, row_group_size=row_group, compression="none")
+        pq.write_table(table, path, row_group_size=row_group, compression="none", use_dictionary=list(repeating))
 
     def text(self, name: str, text: str) -> None:
         """A text file."""

@@ -29,7 +29,8 @@ _ROUNDING = Fraction(1, 2**40)
 @dataclass(frozen=True)
 class Charge:
     """What one release costs: the mu it promises its unit, and the total variation between its noise and the ideal (all
-    draws together). `id_column` says who is one person, where persons are the unit."""
+    draws together). `id_column` says who is one person, where persons are the unit; `ids_counted` that their number is
+    what the data say and not the plan."""
 
     mu: float
     label: str = ""
@@ -37,6 +38,7 @@ class Charge:
     unit: Unit = RECORD
     id_column: str | None = None
     form: str = "moments"
+    ids_counted: bool = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mu) and self.mu > 0):

@@ -81,7 +81,8 @@ class Account:
 def charge_of(plan: Plan, draws: int = 0) -> Charge:
     """What a ledger is asked for when this plan is published with at most so many draws."""
     slack = draws * _TOTAL_VARIATION_PER_DRAW
-    return Charge(plan.guarantee.mu, plan.title, slack, plan.unit, plan.id_column, plan.form)
+    counted = plan.id_column is not None and plan.persons is None
+    return Charge(plan.guarantee.mu, plan.title, slack, plan.unit, plan.id_column, plan.form, counted)
 
 
 def note_doubling(times: int, mu: float) -> None:

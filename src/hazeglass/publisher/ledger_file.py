@@ -262,6 +262,12 @@ def _check_room(budget: Budget, entries: list[Entry], charge: Charge) -> int:
             f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and in a table by person one changed "
             "id may move every row after it. Use another form, or a ledger that protects persons."
         )
+    if times > 1 and charge.ids_counted:
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and the number of ids in the data, "
+            "which this release states, shows whether one that changed its id was the only one of it. State the public "
+            "number of persons in the plan (persons = ...), or use a ledger that protects persons."
+        )
     taken = replace(charge, mu=times * charge.mu)
     check_fits(budget.dataset, budget.mu_total, [entry.mu for entry in entries if entry.counts], taken.mu)
     return times

@@ -242,12 +242,14 @@ def recut(batches: Iterable[pa.RecordBatch], rows: int) -> Iterator[pa.Table]:
         yield pa.Table.from_batches(held)
 
 
-def write_parts(batches: Iterable[pa.RecordBatch], columns: int, writer: PartWriter, engine: Engine) -> None:
+def write_parts(
+    batches: Iterable[pa.RecordBatch], schema: pa.Schema, repeating: Sequence[str], writer: PartWriter, engine: Engine
+) -> None:
     """Rows as data/part-00000.parquet and so on, written side by side; remote workers are not asked."""
-    numbered = enumerate(recut(batches, part_rows(columns)))
+    numbered = enumerate(recut(batches, part_rows(len(schema))))
 
     def write(part: tuple[int, pa.Table]) -> None:
-        writer.table(f"data/part-{part[0]:05d}.parquet", part[1].combine_chunks(), _ROW_GROUP)
+        writer.table(f"data/part-{part[0]:05d}.parquet", part[1].combine_chunks(), _ROW_GROUP, repeating)
 
     for _ in (Threads() if engine.remote else engine).map(write, numbered):
         pass

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -97,7 +97,7 @@ class PartWriter(Protocol):
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """One part from a stream of batches."""
 
-    def table(self, name: str, table: pa.Table, row_group: int) -> None:
+    def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
         """One part from rows in hand."""
 
 
@@ -199,7 +199,8 @@ def write_table(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource,
     count = bucket_count(rows.n, p) if plan.shuffled else 1
     piece = NoisyPiece(mechanism, bits.elsewhere() if engine.remote else bits, rows.n, count, spill)
     buckets = Buckets(list(rows.run(engine, piece)), count)
-    write_parts(buckets.in_order(plan.shuffled, bits, piece.schema()), p, writer, engine)
+    schema = piece.schema()
+    write_parts(buckets.in_order(plan.shuffled, bits, schema), schema, plan.names, writer, engine)
     return describe(rows, rows.n, bits, rows.n * mechanism.total_variation(), columns=mechanism.columns)
 
 
@@ -208,6 +209,8 @@ def write_table(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource,
 
 def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
     """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
+    import pyarrow as pa
+
     plan = rows.plan
     stages, search = publish_moments(rows, plan, engine, bits)
     designs = tuple(stage.stage for stage in stages)
@@ -219,18 +222,27 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
         entropy = int(bits.uint64(1)[0])
         made = synthetic_rows(designs[-1], released[-1], plan.columns, n, entropy, plan.round_integers)
         note = made.note
-        write_parts(_synthetic_batches(made, plan), len(plan.columns), writer, engine)
+        schema = _synthetic_schema(plan)
+        whole = [field.name for field in schema if pa.types.is_integer(field.type)]
+        write_parts(_synthetic_batches(made, schema), schema, whole, writer, engine)
     slack = sum(stage.total_variation for stage in stages) + (search.total_variation if search else 0.0)
     return describe(rows, n, bits, slack, stages=designs, search=search, synthetic=note)
 
 
-def _synthetic_batches(made: SyntheticRows, plan: Plan) -> Iterator[pa.RecordBatch]:
+def _synthetic_schema(plan: Plan) -> pa.Schema:
     import pyarrow as pa
 
     whole = [plan.round_integers and column.kind == "integer" and column.transform is None for column in plan.columns]
-    types = [pa.int64() if integer else pa.float64() for integer in whole]
-    schema = pa.schema(list(zip(plan.names, types, strict=True)))
+    return pa.schema([(name, pa.int64() if one else pa.float64()) for name, one in zip(plan.names, whole, strict=True)])
+
+
+def _synthetic_batches(made: SyntheticRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
     for block in made.blocks():
-        columns = [np.rint(block[:, k]) if integer else block[:, k] for k, integer in enumerate(whole)]
-        arrays = [pa.array(column).cast(kind) for column, kind in zip(columns, types, strict=True)]
+        columns = [
+            np.rint(cells) if pa.types.is_integer(kind) else cells
+            for cells, kind in zip(block.T, schema.types, strict=True)
+        ]
+        arrays = [pa.array(cells).cast(kind) for cells, kind in zip(columns, schema.types, strict=True)]
         yield pa.RecordBatch.from_arrays(arrays, schema=schema)

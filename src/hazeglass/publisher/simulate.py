@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,5 +64,5 @@ class _Collector:
 
         self.tables[name] = pa.Table.from_batches(list(batches), schema=schema)
 
-    def table(self, name: str, table: pa.Table, row_group: int) -> None:
+    def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
         self.tables[name] = table
