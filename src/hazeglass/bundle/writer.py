@@ -108,8 +108,10 @@ class BundleWriter:
                 writer.write_batch(batch)
 
     def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
-        """A Parquet part from rows in hand, in row groups of a fixed number of rows; `repeating` names the columns whose
-        values lie on a lattice and are written as a dictionary."""
+        """A Parquet part from rows in hand, in row groups of a fixed number of rows.
+
+        `repeating` names the columns whose values lie on a lattice: they are written as a dictionary.
+        """
         import pyarrow.parquet as pq
 
         path = self.folder / name

@@ -111,7 +111,7 @@ def mean_weight(radius: float, rows: int, mu: float) -> float:
 def count_weight(radius: float) -> float:
     """The weight b = r^2 / sqrt(2) of the number of rows, which moments that protect persons hold with noise tau / b.
 
-    It costs nothing: a person with j of at most m rows in the place of one with m moves the count by b (m - j), and the
-    distance of all sums together, convex in j, is m sqrt(b^2 + a^2 r^2 + r^4 / 2) <= m (r^2 + a^2) at j = 0.
+    It costs nothing: a row that appears or vanishes moves count and sums by sqrt(b^2 + a^2 r^2 + r^4 / 2), which is no
+    more than r^2 + a^2, the most that a row which is replaced moves them.
     """
     return radius**2 / math.sqrt(2)

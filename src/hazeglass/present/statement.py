@@ -39,6 +39,7 @@ def statement(manifest: Manifest) -> str:
         manifest=manifest,
         words=words,
         what=FORMS[manifest.form],
+        facts=_public_facts(manifest),
         curve=_curve(words),
         tradeoff=_tradeoff(words),
         groups=_groups(manifest.columns),
@@ -46,6 +47,23 @@ def statement(manifest: Manifest) -> str:
         files=manifest.files[:_MOST_FILES],
         more_files=max(0, len(manifest.files) - _MOST_FILES),
     )
+
+
+def _public_facts(manifest: Manifest) -> list[str]:
+    """What a reader learns about the data without any noise: how many, and in which order."""
+    if manifest.persons is None:
+        facts = [
+            "The number of rows is public: neighbouring datasets replace one unit and have the same number of rows."
+        ]
+    elif manifest.row_counts == "public":
+        facts = ["The number of persons is public, and so is the number of rows that each of them has."]
+    else:
+        facts = ["The number of persons is public. How many rows they have is not: it is released with noise."]
+    if manifest.order == "shuffled":
+        facts.append("The rows were put into a random order that nobody knows.")
+    elif manifest.order == "kept":
+        facts.append("The order of the rows is public: they stand as they did in the data.")
+    return facts
 
 
 def _curve(words: Explanation) -> Markup:
