@@ -92,9 +92,10 @@ class PartWriter(Protocol):
 
 
 def _draws(plan: Plan, rows: int) -> int:
-    """At most how many draws of noise the release takes."""
+    """At most how many draws of noise the release takes; refused here, before any charge, where it cannot be made."""
     p = len(plan.columns)
     if plan.form == "table":
+        TableMechanism.design(plan, rows)
         return rows * p
     return sum(moment_rows(p * DEGREES[stage.features]) for stage in design_stages(plan, rows)) + SEARCH_STEPS
 
