@@ -124,10 +124,10 @@ def test_bad_data_found_before_drawing_gives_the_budget_back(make_plan, tmp_path
 
 def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledger, monkeypatch):
     def fail(*_):
-        raise RuntimeError("disk full")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("hazeglass.publisher.publish._finish", fail)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(OSError, match="No space left"):
         hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
     assert states(ledger) == ["drawn"]
     assert ledger.summary().mu_spent > 0

@@ -20,7 +20,7 @@ from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.errors import InputError
+from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
 from hazeglass.publisher.account import charged
@@ -42,6 +42,7 @@ _ROWS_PER_PART = 1 << 22
 Progress = Callable[[int], None]
 
 
+@quotes_no_cell
 def publish(
     data: Any,
     plan: Plan | str | Path,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass.compute.tables import open_table
-from hazeglass.errors import DataError, OutputError
+from hazeglass.errors import DataError, OutputError, quotes_no_cell
 
 __all__ = ["toml_string", "write_scaffold"]
 
@@ -41,6 +41,7 @@ kind = "{kind}"
 """
 
 
+@quotes_no_cell
 def write_scaffold(data: Any, out: str | Path) -> tuple[int, list[str]]:
     """Write a plan for `data`; returns how many columns it has and which were left out."""
     out = Path(out)

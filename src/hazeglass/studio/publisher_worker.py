@@ -9,12 +9,13 @@ import math
 from pathlib import Path
 from typing import Any
 
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, quotes_no_cell
 from hazeglass.studio.worker import Report, run, too_late_to_cancel
 
 __all__ = ["look", "publish"]
 
 
+@quotes_no_cell
 def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Names and kinds of the columns; no value and no count."""
     from hazeglass.compute.tables import open_table
