@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from hazeglass.analyst.export import never_a_formula
+
 __all__ = ["Picture", "Section", "Table", "number", "read_expected", "verdict", "write_section"]
 
 CLOSE = 0.03
@@ -98,7 +100,11 @@ def _write_csv(table: Table, path: Path) -> None:
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(table.records[0]), lineterminator="\n")
         writer.writeheader()
-        writer.writerows(table.records)
+        writer.writerows({name: _cell(value) for name, value in record.items()} for record in table.records)
+
+
+def _cell(value: Any) -> Any:
+    return never_a_formula(value) if isinstance(value, str) else value
 
 
 def _markdown(table: Table) -> list[str]:

@@ -15,7 +15,8 @@
         │   ├── BoundsMissingError             public bounds were not given
         │   ├── BudgetExceededError            the ledger has no room for this release
         │   └── SimulationError                a simulation passed off as a release
-        └── MissingExtraError (ImportError)    exit status 2: an optional dependency is not installed
+        ├── MissingExtraError (ImportError)    exit status 2: an optional dependency is not installed
+        └── UnexpectedError                    exit status 1: a library failed on rows, in words that are not repeated
     UserWarning
     └── HazeglassWarning
         ├── ConvergenceWarning                 a solver stopped before its certificate
@@ -23,11 +24,16 @@
         ├── SelectionWarning                   a choice at the edge of what was tried
         └── PublisherOnlyWarning               what only the publisher may know: never print it beside a release
 
-Messages say what must hold, what came, and what to do.
+Messages say what must hold, what came, and what to do. They never quote a cell: see :func:`quotes_no_cell`.
 """
 
+import functools
 import sys
+import traceback
 import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 __all__ = [
     "BoundsMissingError",
@@ -48,7 +54,11 @@ __all__ = [
     "SimulationError",
     "SolverInputError",
     "UnboundedObjectiveError",
+    "UnexpectedError",
 ]
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class HazeglassError(Exception):
@@ -111,6 +121,10 @@ class MissingExtraError(HazeglassError, ImportError):
     exit_status = 2
 
 
+class UnexpectedError(HazeglassError):
+    """Something failed that should not have; where, but not in whose words, because those may quote a cell."""
+
+
 class HazeglassWarning(UserWarning):
     """Base of hazeglass's warnings."""
 
@@ -137,3 +151,34 @@ def warn(message: str, category: type[HazeglassWarning]) -> None:
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "hazeglass":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
+
+
+def quotes_no_cell(function: Callable[P, R]) -> Callable[P, R]:
+    """For what reads rows: an error of NumPy, pandas, Arrow or anybody else may quote a cell, so none gets out.
+
+    What the operating system says (no space, no permission) and what hazeglass says itself stays; an exception that
+    such an error was made from does not hang on it any more, whoever prints it.
+    """
+
+    @functools.wraps(function)
+    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except HazeglassError as error:
+            error.__cause__ = error.__context__ = None
+            raise
+        except Exception as error:
+            if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+                raise
+            told = UnexpectedError(_whereabouts(error))
+        raise told  # here, not above, where it would hold on to the error it stands for
+
+    return wrapped
+
+
+def _whereabouts(error: Exception) -> str:
+    places = [f"{Path(frame.filename).name}:{frame.lineno}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
+    return (
+        f"reading the rows failed unexpectedly with {type(error).__name__} at {' > '.join(places)}. Its own words are "
+        "not repeated, because they may quote a cell. Check that every column of the plan holds numbers."
+    )

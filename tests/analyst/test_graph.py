@@ -1,5 +1,6 @@
 """A graph can be looked at, compared, scored and written in other people's formats."""
 
+import csv
 import json
 import xml.etree.ElementTree as ElementTree
 
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst.export import never_a_formula
 from hazeglass.analyst.graph import Graph
 from hazeglass.errors import InputError
 
@@ -121,3 +123,31 @@ def test_a_curved_graph_is_written_with_its_words_and_has_no_sign_to_change(tmp_
     assert graph.diff(turned).changed_sign == (("x1", "x3"),)
     assert graph.strength()[0, 1] == graph.edges["strength"][0].as_py()
     assert graph.scores([("x1", "x2"), ("x1", "x3")]).auc == 1.0
+
+
+FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "\uff1d1", "\uff0b1", "\uff0d1", "\uff201"]
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(name):
+    assert never_a_formula(name)[:2] == f"'{name[0]}"
+    assert f";'{name[0]}" in never_a_formula(f"a;{name}")  # where a semicolon separates cells
+    assert never_a_formula("a" + name[0].strip() + "b") == "a" + name[0].strip() + "b"
+
+
+def test_column_names_are_no_formulas_in_edges_csv_and_numbers_keep_their_sign(tmp_path):
+    rng = np.random.default_rng(0)
+    names = ["=cmd|'/c calc'!A1", "-b", "c,d", "plain"]
+    rows = rng.standard_normal((500, 4))
+    rows[:, 1] -= rows[:, 0]
+    graph = hg.recover(pa.table(dict(zip(names, rows.T, strict=True))))
+    graph.save(tmp_path / "graph")
+    graph.write(tmp_path / "chosen.csv")
+    for path in (tmp_path / "graph" / "edges.csv", tmp_path / "chosen.csv"):
+        with path.open(newline="") as file:
+            edges = list(csv.DictReader(file))
+        assert edges[0]["source"] == "'=cmd|'/c calc'!A1"
+        assert edges[0]["target"] == "'-b"
+        assert float(edges[0]["partial_correlation"]) == graph.edges["partial_correlation"][0].as_py() < 0
+    assert graph.edges["source"][0].as_py() == "=cmd|'/c calc'!A1"  # in Python names stay as they are
+    assert {edge["source"] for edge in graph.edges.to_pylist()} | {"plain"} == set(names)

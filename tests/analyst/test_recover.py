@@ -240,3 +240,9 @@ def test_an_error_where_it_has_no_place_is_refused(make_plan, tmp_path):
     release = hg.publish(chain_rows(300, names="abc"), make_plan(columns="abc"), tmp_path / "r")
     with pytest.raises(hg.errors.InputError, match="states its own noise"):
         hg.recover(release, noise_cov=0.3)
+
+
+def test_rows_with_a_constant_column_are_refused_in_one_sentence():
+    rows = np.column_stack([np.random.default_rng(0).standard_normal((20, 2)), np.full(20, 3.0)])
+    with pytest.raises(InputError, match="'x3' is the same in every row"):
+        hg.recover(rows)

@@ -66,6 +66,79 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
         pass
 
 
+@pytest.fixture
+def own_cluster():
+    """The local processes that the engine starts by itself, one of them."""
+    pytest.importorskip("distributed")
+    from hazeglass.compute.dask_engine import Dask
+
+    with Dask(workers=1) as engine:
+        yield engine
+
+
+def identify(address, security):
+    """Ask whoever listens there who it is, as any process on the host could."""
+    import asyncio
+
+    from distributed.core import connect
+
+    async def ask():
+        comm = await connect(address, timeout=5, **security.get_connection_args("client"))
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            return await comm.read()
+        finally:
+            await comm.close()
+
+    return asyncio.run(ask())
+
+
+def addresses(engine):
+    """The scheduler, the workers, and the processes that look after them."""
+    info = engine._client.scheduler_info()
+    return [info["address"], *info["workers"], *(worker["nanny"] for worker in info["workers"].values())]
+
+
+def test_our_own_cluster_speaks_to_nobody_without_its_certificate(own_cluster):
+    import distributed
+
+    assert list(own_cluster.map(square, range(10))) == [k * k for k in range(10)]
+    found = addresses(own_cluster)
+    assert len(found) == 3
+    assert all(identify(address, own_cluster._client.security)["type"] for address in found)
+    for address in found:
+        with pytest.raises(OSError, match=r"connect|closed|TLS"):
+            identify(address.replace("tls://", "tcp://"), distributed.Security())
+        with pytest.raises(OSError, match=r"connect|closed|TLS"):
+            identify(address, distributed.Security.temporary())
+
+
+def test_a_client_without_the_certificate_runs_nothing_in_our_cluster(own_cluster):
+    import distributed
+
+    scheduler = own_cluster._client.scheduler.address
+    for address, security in (
+        (scheduler.replace("tls://", "tcp://"), None),
+        (scheduler, distributed.Security.temporary()),
+    ):
+        with pytest.raises(OSError, match=r"connect|closed|TLS"):
+            distributed.Client(address, security=security, timeout="2s", set_as_default=False)
+
+
+def test_the_pages_of_our_own_cluster_show_nothing(own_cluster):
+    from urllib.error import HTTPError
+    from urllib.request import urlopen
+
+    def ports(dask_worker=None, dask_scheduler=None):
+        return (dask_worker or dask_scheduler).http_server.port
+
+    client = own_cluster._client
+    for port in (client.run_on_scheduler(ports), *client.run(ports).values()):
+        for page in ("status", "metrics", "health", "info/main/workers.html", "json/counts.json"):
+            with pytest.raises(HTTPError, match="404"):
+                urlopen(f"http://127.0.0.1:{port}/{page}", timeout=5)
+
+
 def test_dask_is_asked_for_when_it_is_missing(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "distributed", None)
     with pytest.raises(MissingExtraError, match=r"hazeglass\[dask\]"), open_engine("dask"):

@@ -49,3 +49,9 @@ def test_a_section_becomes_a_csv_and_a_page_of_markdown(tmp_path):
     text = (tmp_path / "results.md").read_text()
     assert text.startswith("# Title\n\nOne sentence.\n")
     assert "| 20 dB | 0.123 | a\\|b |" in text
+
+
+def test_text_in_a_csv_of_results_is_no_formula_and_numbers_keep_their_sign(tmp_path):
+    table = Table("areas", "Areas", [{"column": "=1+1", "difference": -0.5}])
+    write_section(Section("x", "Title", ["One sentence."], [table]), tmp_path)
+    assert (tmp_path / "areas.csv").read_text() == "column,difference\n'=1+1,-0.5\n"

@@ -157,10 +157,10 @@ def test_a_release_that_does_not_verify_gets_no_name_and_is_not_confirmed(
 
 def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledger, monkeypatch):
     def fail(*_):
-        raise RuntimeError("disk full")
+        raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("hazeglass.publisher.publish._finish", fail)
-    with pytest.raises(RuntimeError):
+    with pytest.raises(OSError, match="No space left"):
         hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
     assert states(ledger) == ["drawn"]
     assert ledger.summary().mu_spent > 0

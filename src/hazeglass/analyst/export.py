@@ -1,15 +1,46 @@
-"""A graph in other people's formats: GraphML, GEXF, Cytoscape JSON. Names are data, never markup."""
+"""A graph in other people's formats: GraphML, GEXF, Cytoscape JSON, CSV. Names are data, never markup or formulas."""
 
 from __future__ import annotations
 
+import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["cytoscape", "gexf", "graphml"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["cytoscape", "gexf", "graphml", "never_a_formula", "write_csv"]
 
 Edge = Mapping[str, Any]
 _NOT_ATTRIBUTES = ("source", "target", "selected")
+# What a spreadsheet takes for the start of a formula, at the start of a cell or behind what it may take for a separator
+# (OWASP, "CSV injection"); full-width signs count as well.
+_FORMULA = re.compile(r"(^|[,;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+
+
+def never_a_formula(text: str) -> str:
+    """The text with an apostrophe before whatever a spreadsheet would run; other text stays as it is.
+
+    >>> never_a_formula("=1+1"), never_a_formula("a-b")
+    ("'=1+1", 'a-b')
+    """
+    return _FORMULA.sub(r"\1'", text)
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """Every cell as it is, but for text that a spreadsheet would run as a formula; numbers keep their signs."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    table = table.rename_columns([never_a_formula(name) for name in table.column_names])
+    for k, field in enumerate(table.schema):
+        if pa.types.is_string(field.type):
+            coded = table.column(k).combine_chunks().dictionary_encode()
+            words = pa.array([never_a_formula(word) for word in coded.dictionary.to_pylist()], field.type)
+            table = table.set_column(k, field, words.take(coded.indices))
+    csv.write_csv(table, path)
 
 
 def graphml(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementTree:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.compare import GraphDiff, Scores, score_pairs, truth_labels
-from hazeglass.analyst.export import cytoscape, gexf, graphml
+from hazeglass.analyst.export import cytoscape, gexf, graphml, write_csv
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, MissingExtraError
 
@@ -222,7 +222,7 @@ class Graph:
                 document = cytoscape(self.names, chosen.to_pylist())
                 path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
             case ".csv":
-                _write_csv(chosen, path)
+                write_csv(chosen, path)
             case other:
                 raise InputError(f"a graph can be written as .graphml, .gexf, .cyjs or .csv, got {other!r}.")
         return path
@@ -232,7 +232,7 @@ class Graph:
         from hazeglass.present.report import report
 
         with new_folder(out) as folder:
-            _write_csv(self.edges, folder / "edges.csv")
+            write_csv(self.edges, folder / "edges.csv")
             _write_precision(self.features or self.names, self.precision, folder / "precision.parquet")
             self.write(folder / "graph.graphml")
             text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
@@ -267,12 +267,6 @@ def _pairs(edges: pa.Table) -> list[frozenset[str]]:
 
 def _ordered(pairs: Iterable[frozenset[str]]) -> tuple[tuple[str, str], ...]:
     return tuple(sorted((min(pair), max(pair)) for pair in pairs))
-
-
-def _write_csv(edges: pa.Table, path: Path) -> None:
-    from pyarrow import csv
-
-    csv.write_csv(edges, path)
 
 
 def _write_precision(names: tuple[str, ...], precision: FloatArray, path: Path) -> None:

@@ -20,7 +20,7 @@ from hazeglass.analyst.selection import FoldSource, RowSource, StreamedRows
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import InputError
+from hazeglass.errors import InputError, quotes_no_cell
 
 __all__ = ["Source", "source_of"]
 
@@ -169,6 +169,7 @@ def _of_release(release: Release) -> Source:
     return replace(source, cells=tuple(column.cell_noise for column in release.columns))
 
 
+@quotes_no_cell
 def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
     from hazeglass.compute.lines import BROKEN_LINES
@@ -187,6 +188,10 @@ def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
     if len(rows) < 4:
         raise InputError(f"a graph needs at least 4 rows, got {len(rows)}.")
+    constant = np.flatnonzero((rows == rows[0]).all(axis=0))
+    if constant.size:
+        name = table.names[constant[0]]
+        raise InputError(f"column {name!r} is the same in every row, so nothing can depend on it. Drop it.")
     nothing = dict.fromkeys(("unit", "unit_readings", "unit_max_rows", "mu", "epsilon", "delta"))
     record = {
         "hazeglass": __version__,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,14 @@ def check_picture(path: Path) -> None:
 
 
 def draw_picture(result: AuditResult, path: Path) -> None:
-    """One line a mechanism, one mark a budget; the line at 1 is the claim, and beyond it the claim is broken."""
+    """One line a mechanism, one mark a budget; the line at 1 is the claim, and beyond it the claim is broken.
+
+    Attacks on structure certify nothing or infinity, and are not drawn.
+    """
     check_picture(path)
     from matplotlib.figure import Figure
 
+    result = replace(result, findings=tuple(finding for finding in result.findings if not finding.structural))
     lines: dict[str, list[Finding]] = {}
     for finding in result.findings:
         lines.setdefault(f"{finding.form} · {finding.unit} · {finding.noise}", []).append(finding)

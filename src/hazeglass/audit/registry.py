@@ -10,11 +10,12 @@ from hazeglass.audit.attack import Attack, Together
 from hazeglass.audit.moments_attack import attack_moments, attack_presence
 from hazeglass.audit.paper import CentredCounts, PaperCovariance, PaperTable
 from hazeglass.audit.radius_attack import attack_radius
+from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
 from hazeglass.audit.table_attack import attack_table
 from hazeglass.errors import InputError
 from hazeglass.publisher.plan import Plan
 
-__all__ = ["ATTACKS", "Target", "mechanisms", "paper_claims", "parts", "targets_of"]
+__all__ = ["ATTACKS", "Target", "mechanisms", "paper_claims", "parts", "structures", "structures_of", "targets_of"]
 
 ROWS = 1 << 14  # of the tables the moments are summed from; a table's own noise needs none of its other rows
 COLUMN_ROWS = 8  # in the column unit every row is attacked
@@ -38,7 +39,7 @@ class Target:
     unit: str
     noise: str
     claimed_mu: float
-    attack: Callable[[], Attack]
+    attack: Callable[[], Attack | StructureAttack]
     ours: bool = True
 
 
@@ -64,6 +65,18 @@ def parts() -> Iterator[Target]:
     plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
     yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_presence(plan, ROWS))
+
+
+def structures(mu: float) -> Iterator[Target]:
+    """Everything about a release of each form that is not a noised number."""
+    for form, unit in (("table", "record"), ("moments", "person"), ("synthetic", "record")):
+        yield from structures_of(_plan(mu, form, unit))
+
+
+def structures_of(plan: Plan) -> Iterator[Target]:
+    """The same for a plan."""
+    for name, attack in structure_attacks(plan).items():
+        yield Target(f"structure of {plan.form}", plan.unit.name, name, plan.guarantee.mu, lambda attack=attack: attack)  # type: ignore[misc]
 
 
 def paper_claims(mu: float = 1.0) -> Iterator[Target]:

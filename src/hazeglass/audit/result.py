@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -14,7 +15,9 @@ __all__ = ["AuditResult", "Finding"]
 class Finding:
     """One attack: what the mechanism claims, and what the attack certifies.
 
-    `ours` tells hazeglass's mechanisms from the paper's, which are attacked to show that their claim is broken.
+    `ours` tells hazeglass's mechanisms from the paper's, which are attacked to show that their claim is broken;
+    `structural` an attack on what is not a noised number, which certifies 0 or, where neighbours differ with certainty,
+    infinity.
     """
 
     form: str
@@ -23,6 +26,7 @@ class Finding:
     claimed_mu: float
     certificate: Certificate
     ours: bool
+    structural: bool = False
 
     @property
     def certified_mu(self) -> float:
@@ -51,12 +55,18 @@ class Finding:
             "unit": self.unit,
             "noise": self.noise,
             "claimed_mu": self.claimed_mu,
-            "certified_mu": self.certified_mu,
-            "ratio": self.ratio,
+            "certified_mu": _plain(self.certified_mu),
+            "ratio": _plain(self.ratio),
             "holds": self.holds,
             "ours": self.ours,
-            "certificate": asdict(self.certificate),
+            "structural": self.structural,
+            "certificate": asdict(self.certificate) | {"mu": _plain(self.certified_mu)},
         }
+
+
+def _plain(value: float) -> float | str:
+    """JSON has no word for infinity."""
+    return value if math.isfinite(value) else "infinity"
 
 
 @dataclass(frozen=True)
@@ -71,6 +81,11 @@ class AuditResult:
     def broken(self) -> tuple[Finding, ...]:
         """Mechanisms of ours whose claim an attack refuted."""
         return tuple(finding for finding in self.findings if finding.ours and not finding.holds)
+
+    @property
+    def structural(self) -> tuple[Finding, ...]:
+        """The attacks on structure."""
+        return tuple(finding for finding in self.findings if finding.structural)
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values, for JSON."""

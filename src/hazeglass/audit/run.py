@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from itertools import chain
 
 from hazeglass.audit.certify import certify
-from hazeglass.audit.registry import Target, mechanisms, paper_claims, parts, targets_of
+from hazeglass.audit.registry import Target, mechanisms, paper_claims, parts, structures, structures_of, targets_of
 from hazeglass.audit.result import AuditResult, Finding
+from hazeglass.audit.structure_attack import StructureAttack
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
 
@@ -25,15 +26,15 @@ Progress = Callable[[str, int, int], None]
 def audit(
     plan: Plan | None = None, *, quick: bool = False, bits: BitSource | None = None, progress: Progress | None = None
 ) -> AuditResult:
-    """Attack a plan's own mechanism, or every mechanism at mu = 0.5, 1 and 2 and the paper's claims.
+    """Attack a plan's own mechanism, or every mechanism at mu = 0.5, 1 and 2, their structure and the paper's claims.
 
     `quick` makes fewer runs, which certifies a little less. `progress` is called before each attack with its name, its
     number and how many there are.
     """
     if plan is not None:
-        targets = list(targets_of(plan))
+        targets = [*targets_of(plan), *structures_of(plan)]
     else:
-        targets = [*chain.from_iterable(mechanisms(mu) for mu in MUS), *parts(), *paper_claims()]
+        targets = [*chain.from_iterable(mechanisms(mu) for mu in MUS), *parts(), *structures(1.0), *paper_claims()]
     return run_attacks(targets, QUICK_RUNS if quick else FULL_RUNS, bits=bits, progress=progress)
 
 
@@ -58,9 +59,11 @@ def run_attacks(
 
 
 def _finding(target: Target, runs: int, level: float, bits: BitSource) -> Finding:
-    attack = target.attack()
+    attack, labels = target.attack(), (target.form, target.unit, target.noise, target.claimed_mu)
+    if isinstance(attack, StructureAttack):
+        return Finding(*labels, attack.certify(level), target.ours, structural=True)
     # Wide mechanisms get fewer runs, so that an audit's time does not grow with the square of the columns.
     affordable = max(_FEWEST_RUNS, min(runs, _CELLS_PER_RUN * runs // attack.cells))
     sides = [attack.scores(side, affordable, bits) for side in (0, 1)]
     certificate = certify(*sides, statistics=attack.statistics, level=level)
-    return Finding(target.form, target.unit, target.noise, target.claimed_mu, certificate, target.ours)
+    return Finding(*labels, certificate, target.ours)

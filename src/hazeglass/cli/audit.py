@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from hazeglass.audit.picture import check_picture, draw_picture
 from hazeglass.audit.result import AuditResult, Finding
 from hazeglass.audit.run import Progress as Report
 from hazeglass.audit.run import audit
+from hazeglass.audit.structure_attack import NO_DIFFERENCE
 from hazeglass.cli.printing import moving
 from hazeglass.publisher.plan import Plan
 
@@ -55,14 +57,14 @@ def _show(result: AuditResult, console: Console) -> None:
     for heading in ("claimed", "certified", "ratio"):
         table.add_column(heading, justify="right", no_wrap=True)
     for finding in result.findings:
-        certified = f"{finding.certified_mu:.3f}"
+        certified = f"{finding.certified_mu:.3f}" if math.isfinite(finding.certified_mu) else "infinite"
         table.add_row(
             finding.form,
             finding.unit,
             finding.noise,
             f"{finding.claimed_mu:.4g}",
             certified if finding.holds else f"[red]{certified}[/red]",
-            f"{finding.ratio:.2f}",
+            f"{finding.ratio:.2f}" if math.isfinite(finding.ratio) else "infinite",
         )
     console.print(table)
     console.print(
@@ -70,6 +72,8 @@ def _show(result: AuditResult, console: Console) -> None:
         "below it shows that both the mechanism and the attack are tight.",
         highlight=False,
     )
+    if result.structural:
+        console.print(_structure(result.structural), highlight=False)
     refuted = [finding for finding in result.findings if not finding.ours and not finding.holds]
     if refuted:
         console.print(
@@ -81,9 +85,19 @@ def _show(result: AuditResult, console: Console) -> None:
         console.print("No attack refutes a claim of hazeglass.", highlight=False)
 
 
+def _structure(findings: tuple[Finding, ...]) -> str:
+    """What the attacks on everything but the noised numbers found."""
+    differing = [finding for finding in findings if not finding.holds]
+    if not differing:
+        return f"{len(findings)} pairs of inputs that must look alike were published: {NO_DIFFERENCE}."
+    lines = (f"  {found.form}, {found.unit}, {found.noise}: {found.certificate.statistic}" for found in differing)
+    return "Told apart with certainty, without looking at a noised number:\n" + "\n".join(lines)
+
+
 def _verdict(broken: tuple[Finding, ...]) -> str:
     worst = max(broken, key=lambda finding: finding.ratio)
+    least = f"at least {worst.certified_mu:.4g}" if math.isfinite(worst.certified_mu) else "infinite"
     return (
-        f"an attack refutes {len(broken)} of the claims. The worst: {worst.name}, where mu is at least "
-        f"{worst.certified_mu:.4g}. Do not publish with this mechanism."
+        f"an attack refutes {len(broken)} of the claims. The worst: {worst.name}, where mu is {least}. Do not publish "
+        "with this mechanism."
     )

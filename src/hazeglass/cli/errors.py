@@ -28,7 +28,8 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                 try:
                     return command(*args, **kwargs)
                 finally:
-                    for warning in caught:
+                    # A library's own warning is for programmers, and may quote a cell.
+                    for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
                         note = "" if issubclass(warning.category, PublisherOnlyWarning) else "note: "
                         typer.echo(f"{note}{warning.message}", err=True)
         except HazeglassError as error:

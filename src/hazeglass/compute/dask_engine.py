@@ -6,6 +6,10 @@ names of files and numbers of row groups. Failures come back as values, because 
 arguments that led to it, into its logs.
 
 A task whose worker is lost runs again elsewhere. The caller gets one result per block, whichever run it came from.
+
+A port of 127.0.0.1 is open to everybody on the host, and whoever may speak to a scheduler or a worker may run code in
+it. Local processes therefore speak TLS, with a certificate that is made for the cluster, lives as long as it does and
+is asked of both ends.
 """
 
 from __future__ import annotations
@@ -28,11 +32,12 @@ B = TypeVar("B")
 R = TypeVar("R")
 _TRIES = 4
 _PATIENCE = "30s"
-# Blocks and sums are secret: they must not be spilled to a worker's disk, nor be looked at on a page.
+# Blocks and sums are secret: they must not be spilled to a worker's disk, nor be looked at or counted on a page.
 _SETTINGS = {
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
     "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 
 
@@ -79,7 +84,10 @@ class Dask:
                     n_workers=self.workers,
                     threads_per_worker=1,
                     host="127.0.0.1",
+                    protocol="tls://",
+                    security=distributed.Security.temporary(),
                     dashboard_address="127.0.0.1:0",
+                    scheduler_kwargs={"dashboard": False},
                     silence_logs=logging.CRITICAL,
                 )
             )

@@ -16,14 +16,14 @@ from hazeglass.bundle.features import DEGREES, FeatureKind, expand, features_of
 from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.sensitivity import Unit, count_weight, mean_weight, moments_distance
 from hazeglass.publisher.clip import clip_to_lattice, standardise_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
+from hazeglass.publisher.radius import RADIUS_SHARE, answer_noise, private_radius, radius_grid
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.standardise import standardisation
@@ -43,6 +43,7 @@ __all__ = [
 FIRST_STAGE_SHARE = 0.1
 _BITS = 16
 _SUM_BITS = 61
+_SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 _TILE_CELLS = 1 << 18
 _FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 
@@ -135,11 +136,16 @@ def second_stage(plan: Plan, n: int, first: NoisyMoments | None) -> Stage:
 
 
 def design_stages(plan: Plan, n: int) -> list[Stage]:
-    """The stages as far as they are known before the data."""
+    """The stages as far as they are known before the data; refused where 64 bits do not hold their sums."""
     if plan.adaptive:
         return [first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE)), second_stage(plan, n, None)]
-    share = 1 - RADIUS_SHARE if plan.clip_radius == "private" else 1.0
-    return [first_stage(plan, n, plan.guarantee.share(share))]
+    if plan.clip_radius != "private":
+        return [first_stage(plan, n, plan.guarantee)]
+    answer_noise(plan.unit, plan.guarantee.share(RADIUS_SHARE))
+    rest, grid = plan.guarantee.share(1 - RADIUS_SHARE), radius_grid(len(plan.columns))
+    for radius in (grid[0], grid[-1]):  # whichever the search finds must fit; what lies between behaves like its ends
+        first_stage(plan, n, rest, float(radius))
+    return [first_stage(plan, n, rest)]
 
 
 def _stage(
@@ -154,15 +160,18 @@ def _stage(
 ) -> Stage:
     """`n` is the public number of rows, or of persons: each has at most `max_rows` rows, and how many is secret."""
     weight = mean_weight(radius, n, guarantee.mu)
-    distance = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight)
+    tau = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight) / guarantee.mu
+    largest = radius if clipped else 1.0
+    # A row gives up sqrt(p)/2 steps of its ball to rounding, and must keep most of it.
+    fewest = math.sqrt(centre.size * DEGREES[features]) if clipped else 1.0
     person = unit.name == "person"
     return Stage(
         mu=guarantee.mu,
         radius=radius,
         clipped=clipped,
         mean_weight=weight,
-        tau=distance / guarantee.mu,
-        steps=_steps(n * unit.max_rows, radius if clipped else 1.0, distance / guarantee.mu),
+        tau=tau,
+        steps=_steps(n * unit.max_rows, largest, tau, weight, fewest),
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
         scale=tuple(scale.tolist()),
@@ -172,13 +181,15 @@ def _stage(
     )
 
 
-def _steps(n: int, largest: float, tau: float) -> int:
+def _steps(n: int, largest: float, tau: float, weight: float, fewest: float) -> int:
     """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums would not fit 64 bits."""
+    if not largest >= _SMALLEST_RADIUS:
+        raise PlanError(f"clip_radius must be at least {_SMALLEST_RADIUS:g}, got {largest:g}. Raise it.")
     for bits in range(_BITS, 5, -1):
         steps = int(2**bits / largest)
         largest_sum = n * (steps * largest) ** 2
-        largest_noise = 20 * tau * steps**2
-        if steps >= 1 and largest_sum + largest_noise < 2**_SUM_BITS:
+        largest_noise = 20 * tau * max(steps**2, steps / weight if weight else math.inf)
+        if steps >= 1 and steps * largest >= fewest and largest_sum + largest_noise < 2**_SUM_BITS:
             return steps
     raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 

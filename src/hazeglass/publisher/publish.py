@@ -21,14 +21,14 @@ from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.errors import InputError
+from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
 from hazeglass.present.statement import statement
 from hazeglass.publisher.account import charged
 from hazeglass.publisher.moments import design_stages, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.radius import SEARCH_STEPS
+from hazeglass.publisher.radius import questions
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
@@ -42,6 +42,7 @@ __all__ = ["PartWriter", "check_design", "describe", "publish", "write_moments",
 Progress = Callable[[int], None]
 
 
+@quotes_no_cell
 def publish(
     data: Any,
     plan: Plan | str | Path,
@@ -119,7 +120,7 @@ def _draws(rows: Rows) -> int:
         return rows.n * p
     person = rows.persons is not None  # then the number of rows is drawn as well
     stages = sum(moment_rows(p * DEGREES[one.features]) + person for one in design_stages(plan, rows.public_size))
-    return stages + (SEARCH_STEPS + person if plan.clip_radius == "private" else 0)
+    return stages + (questions(plan.unit) if plan.clip_radius == "private" else 0)
 
 
 def _bits(simulate_seed: int | None) -> BitSource:

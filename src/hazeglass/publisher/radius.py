@@ -17,15 +17,25 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import RadiusSearch
 from hazeglass.compute.engines import Engine
+from hazeglass.errors import PlanError
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.lattice import RoundedGaussian
+from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.clip import row_lengths
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
 
-__all__ = ["RADIUS_SHARE", "SEARCH_STEPS", "private_radius", "radius_grid", "rows_within", "search_radius"]
+__all__ = [
+    "RADIUS_SHARE",
+    "SEARCH_STEPS",
+    "answer_noise",
+    "private_radius",
+    "questions",
+    "radius_grid",
+    "rows_within",
+    "search_radius",
+]
 
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
@@ -59,9 +69,8 @@ def search_radius(
 
     Where the number of rows `n` is secret (None), the first question is for it: all rows lie within the last radius.
     """
-    questions = SEARCH_STEPS + (n is None)
-    noise = RoundedGaussian(float(math.ceil(unit.max_rows * math.sqrt(questions) / guarantee.mu)))
-    noises = iter(draw(noise, questions, bits).tolist())
+    noise = answer_noise(unit, guarantee)
+    noises = iter(draw(noise, questions(unit), bits).tolist())
     low, high = 0, grid.size - 1
     asked: list[tuple[float, int]] = []
     if n is None:
@@ -80,6 +89,22 @@ def search_radius(
         radius=float(grid[low]),
         total_variation=len(asked) * total_variation(noise),
     )
+
+
+def questions(unit: Unit) -> int:
+    """How many counts are asked for."""
+    return SEARCH_STEPS + (unit.name == "person")
+
+
+def answer_noise(unit: Unit, guarantee: GaussianDP) -> RoundedGaussian:
+    """The noise on each answer, a whole number of rows wide."""
+    scale = unit.max_rows * math.sqrt(questions(unit)) / guarantee.mu
+    if not scale <= LARGEST_SCALE / 2:
+        raise PlanError(
+            f"the search for a clip radius would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the "
+            "budget, or give clip_radius as a number."
+        )
+    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))  # never too little, whatever was rounded
 
 
 def radius_grid(columns: int) -> npt.NDArray[np.float64]:

@@ -10,6 +10,7 @@ from typing import Any
 from hazeglass.bundle.writer import check_new
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.errors import quotes_no_cell
 from hazeglass.publisher.account import charge_of, note_doubling
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
@@ -29,6 +30,7 @@ class Rehearsal:
     mu_left: float | None
 
 
+@quotes_no_cell
 def rehearse(
     data: Any,
     plan: Plan | str | Path,

@@ -269,5 +269,8 @@ def _check_columns(plan: Plan, source: TableSource) -> None:
     available = source.names
     for name in (*plan.names, *([plan.id_column] if plan.id_column else [])):
         if name not in available:
-            shown = ", ".join(available[:10]) + (", ..." if len(available) > 10 else "")
-            raise DataError(f"the plan names column {name!r}, which the data does not have. It has: {shown}.")
+            # Other names are not listed: in a file without a header they are the cells of its first row.
+            raise DataError(
+                f"the plan names column {name!r}, which is none of the {len(available)} columns of the data. Check how "
+                "it is spelled, and that the data begins with a row of names."
+            )

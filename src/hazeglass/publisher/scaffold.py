@@ -18,7 +18,7 @@ from typing import Any
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, quotes_no_cell
 from hazeglass.publisher.plan_text import check_new_file, toml_value, write_new_file
 
 __all__ = ["Look", "look_at", "write_scaffold"]
@@ -117,6 +117,7 @@ def _text_table(text: TextFormat) -> str:
     return _TEXT.format(pairs="\n".join(lines), missing=toml_value(MISSING_WORDS))
 
 
+@quotes_no_cell
 def look_at(data: Any, *, header: bool = True) -> Look:
     """Declared names and kinds; of a CSV, those its first lines suggest. With `header` the first line holds names."""
     if isinstance(data, str | Path):

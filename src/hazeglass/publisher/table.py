@@ -5,12 +5,21 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.manifest import CellNoise, Column
-from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, lattice_noise
+from hazeglass.errors import PlanError
+from hazeglass.guarantee.lattice import (
+    LARGEST_SCALE,
+    SMALLEST_SCALE,
+    TAIL_SCALES,
+    DiscreteGaussian,
+    RoundedGaussian,
+    lattice_noise,
+)
 from hazeglass.guarantee.sensitivity import table_distance
 from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
@@ -24,6 +33,9 @@ __all__ = ["TableMechanism"]
 _NOISE_STEPS = 1000
 _FEWEST_STEPS = 16
 _SCALE_FRACTION = 2.0**20
+_SMALLEST_MU = 1e-300  # needs more noise than anything holds: a column says so, instead of dividing by 0
+_MOST_STEPS = 2.0**50  # in half a column's range: a cell's place on the lattice is still an exact float
+_LARGEST_WHOLE = 2**53  # up to here every whole number is a float of its own, so that a reader sees what was drawn
 
 IntArray = npt.NDArray[np.int64]
 FloatArray = npt.NDArray[np.float64]
@@ -42,7 +54,7 @@ class TableMechanism:
         radius = None if plan.clip_radius is None else float(plan.clip_radius)
         distance = table_distance(plan.unit, columns=len(plan.columns), rows=rows, radius=radius)
         # What a change of a cell across its whole range may cost, so that a whole unit costs mu.
-        mu_cell = 2 * plan.guarantee.mu / distance
+        mu_cell = max(2 * plan.guarantee.mu / distance, _SMALLEST_MU)
         columns = tuple(
             replace(column, cell_noise=_cell_noise(column, mu_cell, len(plan.columns), radius))
             for column in plan.columns
@@ -90,28 +102,58 @@ class TableMechanism:
 
 
 def _cell_noise(column: Column, mu_cell: float, columns: int, radius: float | None) -> CellNoise:
+    """Refused, from public numbers alone, where 64 bits do not hold what would be released."""
     if _keeps_integers(column, clipped=radius is not None):
         return _integer_noise(column, mu_cell)
     # Clipped rows give up sqrt(p)/2 steps of their ball to rounding: keep that a small share of it.
-    fewest = _FEWEST_STEPS if radius is None else max(_FEWEST_STEPS, math.ceil(10 * math.sqrt(columns) / radius))
-    steps = max(fewest, math.floor(_NOISE_STEPS * mu_cell / 2))
-    noise = RoundedGaussian(_rounded_up(2 * steps / mu_cell))
+    fewest = _FEWEST_STEPS if radius is None else max(_FEWEST_STEPS, 10 * math.sqrt(columns) / radius)
+    wanted = max(fewest, _NOISE_STEPS * mu_cell / 2)
+    if not wanted <= _MOST_STEPS:
+        remedy = "Lower the budget." if radius is None else "Raise clip_radius, or lower the budget."
+        raise PlanError(f"column {column.name!r} would need {wanted:.3g} lattice steps, and 2^50 is the most. {remedy}")
+    steps = max(math.ceil(fewest), math.floor(wanted))
+    noise = RoundedGaussian(_checked_scale(column, 2 * steps / mu_cell))
     step = column.half_width / steps
+    spacing = float(np.spacing(abs(column.centre) + column.half_width))
+    if noise.scale * step < 4 * spacing:
+        raise PlanError(
+            f"column {column.name!r}: its bounds are so far from 0, for their distance, that the noise of standard "
+            f"deviation {noise.scale * step:.3g} would be lost in the rounding of 64-bit numbers ({spacing:.3g}). "
+            "Subtract a public constant from the column, or lower the budget."
+        )
     return CellNoise(noise.name, noise.scale, step, column.centre, noise.variance * step**2)
 
 
 def _integer_noise(column: Column, mu_cell: float) -> CellNoise:
     """Integer columns keep their own lattice, coarsened only where the noise dwarfs a step of one."""
     width = int(column.upper) - int(column.lower)
-    step = max(1, math.floor(width / mu_cell / _NOISE_STEPS))
+    step = max(1, math.floor(min(width / mu_cell / _NOISE_STEPS, width / (2 * _FEWEST_STEPS))))
     span = math.ceil(width / step)
-    scale = _rounded_up(span / mu_cell)
+    scale = _checked_scale(column, span / mu_cell)
     noise: RoundedGaussian | DiscreteGaussian = RoundedGaussian(scale)
     if column.noise == "discrete":
         noise = DiscreteGaussian(scale)
         while noise.mu(span) > mu_cell:
             noise = DiscreteGaussian(_rounded_up(noise.scale * (noise.mu(span) / mu_cell)) + 1 / _SCALE_FRACTION)
+    farthest = max(abs(int(column.lower)), abs(int(column.upper)))
+    if farthest + step * (span + math.ceil((TAIL_SCALES + 1) * Fraction(noise.scale))) > _LARGEST_WHOLE:
+        raise PlanError(
+            f"column {column.name!r} is released as integers, and with noise of standard deviation "
+            f"{noise.scale * step:.3g} they would lie beyond 2^53, where a 64-bit number no longer tells one from the "
+            'next. Raise the budget, narrow the bounds, or use kind = "continuous".'
+        )
     return CellNoise(noise.name, noise.scale, float(step), column.lower, noise.variance * step**2)
+
+
+def _checked_scale(column: Column, scale: float) -> float:
+    """The scale, rounded up, where there is a noise of that scale."""
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE / 2:
+        small = scale < SMALLEST_SCALE
+        raise PlanError(
+            f"column {column.name!r}: this budget asks for noise of {scale:.3g} lattice steps, which is "
+            f"{'no noise at all. Lower' if small else 'more than 64 bits hold. Raise'} the budget."
+        )
+    return _rounded_up(scale)
 
 
 def _rounded_up(scale: float) -> float:

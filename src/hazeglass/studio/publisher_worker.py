@@ -8,12 +8,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, quotes_no_cell
 from hazeglass.studio.worker import Report, run, too_late_to_cancel
 
 __all__ = ["look", "publish"]
 
 
+@quotes_no_cell
 def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Names and kinds of the columns, and how a CSV seems to be written; no value and no count."""
     from hazeglass.publisher.scaffold import look_at

@@ -71,7 +71,8 @@ def run(operations: Mapping[str, Operation]) -> None:
         if isinstance(error, HazeglassError):
             report.tell(state="failed", error=str(error), refused=error.exit_status == 3)
             return
-        traceback.print_exc()  # to the studio's terminal; the browser learns the kind of error and no more
+        # Where it was, to the studio's terminal; neither it nor the browser gets its words, which may quote a cell.
+        traceback.print_tb(error.__traceback__)
         report.tell(
             state="failed",
             error=f"something unexpected failed ({type(error).__name__}); the terminal of the studio says where.",
