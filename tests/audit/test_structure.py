@@ -65,27 +65,7 @@ def test_a_writer_without_the_defects_shows_no_difference(form):
         assert (certificate.mu, certificate.statistic) == (0.0, NO_DIFFERENCE), name
 
 
-# What publish itself still does: the marks go when it no longer does.
-STILL = {
-    ("table", "batches in memory"),
-    ("table", "files and row groups"),
-    ("table", "spelling of numbers"),
-    ("table", "a column beside the plan"),
-    ("table", "order of the rows"),
-    ("moments", "rows of one person"),
-    ("moments", "a missing id"),
-    *((form, cell) for form in UNITS for cell in DEFECTS["refuses"][1] - {"a missing id"}),
-}
-OURS = [
-    pytest.param(
-        target,
-        id=f"{target.form}, {target.noise}",
-        marks=[pytest.mark.xfail(strict=True, reason="the writer is not mended yet")]
-        if (target.form.removeprefix("structure of "), target.noise) in STILL
-        else [],
-    )
-    for target in structures(1.0)
-]
+OURS = [pytest.param(target, id=f"{target.form}, {target.noise}") for target in structures(1.0)]
 
 
 @pytest.mark.parametrize("target", OURS)

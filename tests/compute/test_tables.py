@@ -71,7 +71,7 @@ def test_blocks_are_bounded(monkeypatch):
         (np.zeros(3), "two-dimensional"),
         (np.zeros((2, 2), dtype=complex), "hold numbers"),
         ("no/such/file.csv", "there is no file"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "appears twice"),
+        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "must be unique"),
         (pa.table([[1]], names=[" "]), "must have a name"),
     ],
 )

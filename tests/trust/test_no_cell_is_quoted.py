@@ -89,10 +89,6 @@ FILES = {
     "a huge number": ["a,b,id", *LINES, f"{NUMBER}{'0' * 400},1,7"],
     "a date": ["a,b,id", *LINES, f"{MOON},1,7"],
 }
-# Columns are told apart by their names, and in a file without a header the cells of its first row are taken for names.
-NAMES_ARE_QUOTED = pytest.mark.xfail(
-    strict=True, reason="compute/tables.py names a column that appears twice; becomes a refusal of the header"
-)
 
 
 def assert_unmarked(*texts):
@@ -151,9 +147,7 @@ def test_publishing_a_parquet_file_quotes_no_cell(kind, plan_path, tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=NAMES_ARE_QUOTED if kind.endswith("twice") else ()) for kind in FILES]
-)
+@pytest.mark.parametrize("kind", FILES)
 def test_publishing_a_csv_file_quotes_no_cell(kind, plan_path, tmp_path):
     path = tmp_path / "in" / "data.csv"
     path.parent.mkdir()

@@ -28,6 +28,8 @@ FloatArray = npt.NDArray[np.float64]
 _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 _TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
+_LARGEST = 1e100  # squares beyond would overflow
+
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -184,6 +186,8 @@ def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
             else f"cells of {name!r} are no numbers"
         )
         raise InputError(f"rows must hold a number in every cell, but {cells:,} {what}. Correct or leave them out.")
+    if np.abs(rows).max(initial=0.0) > _LARGEST and np.isfinite(rows).all():
+        raise InputError(f"rows must hold numbers within {_LARGEST:g} of 0, and some are larger. Rescale the columns.")
     if not np.isfinite(rows).all():
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
     if len(rows) < 4:

@@ -90,7 +90,8 @@ def _check_names(names: Sequence[str]) -> None:
         if not name.strip():
             raise DataError("every column must have a name, but one has none. Name it in the data's header.")
         if name in seen:
-            raise DataError(f"column names must be unique, but {name!r} appears twice. Rename one of them.")
+            # Which one is not said: in a file without a header the names are the cells of its first row.
+            raise DataError("column names must be unique, but two columns have the same one. Rename one of them.")
         seen.add(name)
 
 
