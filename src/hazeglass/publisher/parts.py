@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hazeglass.bundle.writer import BundleWriter, sha256_of
+from hazeglass.bundle.writer import BundleWriter, open_part, sha256_of
 from hazeglass.errors import OutputError
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells
@@ -45,10 +45,8 @@ class NoisyPart:
     folder: str
 
     def __call__(self, cells: Cells, number: int, blocks: Iterator[Block]) -> Attempt:
-        import pyarrow.parquet as pq
-
         path = Path(self.folder) / f"{number:05d}-{uuid.uuid4().hex}.parquet"
-        with pq.ParquetWriter(path, self.schema(), compression="zstd") as writer:
+        with open_part(path, self.schema()) as writer:
             for batch in self.batches(cells, number, blocks):
                 writer.write_batch(batch)
         return Attempt(path.name, sha256_of(path))
