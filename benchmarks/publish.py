@@ -77,7 +77,7 @@ def timings(folder: Path) -> None:
         writing = 0.0
         if form == "table":
             table = last["release"].table()
-            writing = seconds(lambda table=table: pq.write_table(table, folder / "w.parquet", compression="zstd"))
+            writing = seconds(lambda table=table: pq.write_table(table, folder / "w.parquet", compression="none"))
         beyond = whole - reading - writing
         print(
             f"{form:<8} 1e7 cells: {whole:5.2f} s in all, {reading:5.2f} s reading, {writing:5.2f} s writing, "

@@ -113,7 +113,7 @@ test("the publisher's journey: a file, a plan, a look ahead, a promise, a releas
   await page.frameLocator("#statement").locator("h1").waitFor();
   assert.match(await page.frameLocator("#statement").locator("h1").textContent(), /Privacy statement: Ortsnetz/);
   archive = await saved(page, page.locator("#bundle"));
-  assert.match(execFileSync(command, ["verify", archive], {encoding: "utf8"}), /Every file is as it was published/);
+  assert.match(execFileSync(command, ["verify", archive], {encoding: "utf8"}), /No file is damaged or missing/);
   await page.locator("#again").click();
   await shown(page, "form");
   assert.equal(await page.locator("#title").inputValue(), "");

@@ -3,43 +3,25 @@
 import json
 import shutil
 import subprocess
+import tracemalloc
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle.manifest import Manifest
+from hazeglass.bundle.catalogue import check_derived
+from hazeglass.bundle.manifest import Manifest, Part
 from hazeglass.bundle.writer import BundleWriter
-from hazeglass.errors import BundleError
+from hazeglass.errors import BundleError, HazeglassWarning
+
+from .forgery import reseal, resum
 
 
 @pytest.fixture(params=["moments", "table"])
 def release(request, make_plan, table, tmp_path):
     return hg.publish(table, make_plan(form=request.param), tmp_path / "release")
-
-
-def reseal(folder):
-    """Recompute the hashes, as a forger would, so that deeper checks are reached."""
-    document = json.loads((folder / "release.json").read_text())
-    (folder / "SHA256SUMS").unlink()
-    writer = BundleWriter(folder)
-    for part in document["files"]:
-        from hazeglass.bundle.writer import sha256_of
-
-        path = folder / part["path"]
-        if path.exists():
-            part["sha256"], part["bytes"] = sha256_of(path), path.stat().st_size
-    writer.json("release.json", document)
-    writer.checksums()
-
-
-def edit(folder, change):
-    path = folder / "release.json"
-    document = json.loads(path.read_text())
-    change(document)
-    path.write_text(json.dumps(document))
-    reseal(folder)
 
 
 def test_a_release_holds_exactly_the_promised_files(release):
@@ -111,17 +93,18 @@ def test_names_that_leave_the_folder_are_refused(release, name):
     ("change", "message"),
     [
         (lambda d: d.update(format="other"), "must describe a hazeglass-release"),
-        (lambda d: d.update(format_version="2.0"), "Install a newer hazeglass"),
+        (lambda d: d.update(format_version="3.0"), "Install a newer hazeglass"),
+        (lambda d: d.update(format_version="1.0"), r"hazeglass 0\.1 reads it"),
         (lambda d: d.update(mu=2 * d["mu"]), "Do not rely on it"),
         (lambda d: d.update(mu=-1.0), "not a valid manifest"),
         (lambda d: d.update(surprise=1), "not a valid manifest"),
         (lambda d: d.pop("unit"), "not a valid manifest"),
         (lambda d: d["columns"].append(d["columns"][0]), "names a column twice"),
-        (lambda d: d.update(files=[]), "not listed in release.json"),
+        (lambda d: d.update(files=[]), "release.json does not list it"),
     ],
 )
 def test_a_forged_manifest_with_right_hashes_is_refused(release, change, message):
-    edit(release.path, change)
+    reseal(release.path, change)
     with pytest.raises(BundleError, match=message):
         hg.load(release.path)
 
@@ -135,7 +118,7 @@ def test_a_forged_manifest_with_right_hashes_is_refused(release, change, message
 )
 def test_a_manifest_that_misdescribes_a_table_is_refused(make_plan, table, tmp_path, change, message):
     hg.publish(table, make_plan(form="table"), tmp_path / "r")
-    edit(tmp_path / "r", change)
+    reseal(tmp_path / "r", change)
     with pytest.raises(BundleError, match=message):
         hg.load(tmp_path / "r")
 
@@ -143,15 +126,14 @@ def test_a_manifest_that_misdescribes_a_table_is_refused(make_plan, table, tmp_p
 @pytest.mark.parametrize("text", ['{"format": NaN}', "[" * 100_000, '{"format": Infinity}', "", "\x00", '{"n": 1e999}'])
 def test_hostile_json_is_refused(release, text):
     (release.path / "release.json").write_text(text)
-    (release.path / "SHA256SUMS").unlink()
-    BundleWriter(release.path).checksums()
+    resum(release.path)
     with pytest.raises(BundleError):
         hg.load(release.path)
 
 
 def test_a_parquet_part_of_another_shape_is_refused(release):
     part = next(release.path.rglob("*.parquet"))
-    pq.write_table(pa.table({"a": [1.0]}), part)
+    pq.write_table(pa.table({"a": [1.0] * 100}), part, compression="none")
     reseal(release.path)
     with pytest.raises(BundleError, match="does not have the columns"):
         hg.load(release.path)
@@ -168,3 +150,62 @@ def test_what_is_no_release_is_refused(tmp_path):
         hg.load(tmp_path / "nothing")
     with pytest.raises(BundleError, match="must hold release"):
         hg.load(tmp_path)
+
+
+DERIVED = ("statement.html", "datapackage.json", "croissant.json")
+
+
+@pytest.mark.parametrize("name", DERIVED)
+@pytest.mark.parametrize(
+    "change", [lambda raw: raw + b" ", lambda raw: raw[:-1], lambda raw: b"", lambda raw: b"x" + raw]
+)
+def test_a_file_that_does_not_follow_from_release_json_is_refused(release, name, change):
+    path = release.path / name
+    path.write_bytes(change(path.read_bytes()))
+    (release.path / "SHA256SUMS").unlink()
+    BundleWriter(release.path).checksums()
+    with pytest.raises(BundleError, match=f"{name} does not follow from release.json"):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_a_release_without_one_of_its_files_is_refused(release, name):
+    (release.path / name).unlink()
+    (release.path / "SHA256SUMS").unlink()
+    BundleWriter(release.path).checksums()
+    with pytest.raises(BundleError, match=f"{name} is missing from the release"):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize("name", ["notes.txt", "data/readme.html", "moments.csv"])
+def test_a_file_that_no_release_has_is_refused_though_it_is_listed(release, name):
+    (release.path / name).parent.mkdir(exist_ok=True)
+    (release.path / name).write_text("hello")
+    resum(release.path)
+    with pytest.raises(BundleError, match="is no part of a release"):
+        hg.load(release.path)
+
+
+def test_what_another_version_wrote_is_not_compared_and_that_is_said(release):
+    reseal(release.path, lambda d: d["versions"].update(hazeglass="0.0.1"))
+    (release.path / "statement.html").write_text("worded differently")
+    (release.path / "SHA256SUMS").unlink()
+    BundleWriter(release.path).checksums()
+    with pytest.warns(HazeglassWarning, match=r"made by hazeglass 0\.0\.1 .* were not compared") as said:
+        opened = hg.load(release.path)
+    assert sorted(opened.not_compared) == sorted(DERIVED)
+    assert said[0].filename == __file__
+    assert release.not_compared == ()
+
+
+def test_a_huge_catalogue_is_not_made_to_find_out_that_a_small_one_is_wrong(make_plan, table, tmp_path):
+    """Columns times parts: a few megabytes of release.json could ask for gigabytes of datapackage.json."""
+    release = hg.publish(table, make_plan(form="table"), tmp_path / "r")
+    columns = tuple(replace(release.columns[0], name=f"c{k}") for k in range(3000))
+    parts = tuple(Part(f"data/part-{k:05d}.parquet", "0" * 64, 1) for k in range(3000))
+    forged = replace(release.manifest, columns=columns, files=parts)
+    tracemalloc.start()
+    with pytest.raises(BundleError, match="does not follow"):
+        check_derived(release.path, forged)
+    (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
+    assert peak < 64 << 20

@@ -134,7 +134,7 @@ def test_the_journey_from_a_file_to_a_report(desk):
     assert "each record (one whole row)" in done.stdout
     done = hazeglass("verify", "release", cwd=desk)
     assert done.returncode == 0
-    assert "Every file is as it was published" in done.stdout
+    assert "No file is damaged or missing" in done.stdout
     done = hazeglass("recover", "release", "--out", "graph", cwd=desk)
     assert done.returncode == 0, done.stderr
     names = {path.name for path in (desk / "graph").iterdir()}
@@ -170,6 +170,56 @@ def test_verify_and_recover_refuse_a_changed_byte(desk):
         assert done.returncode == 2
         assert "moments.parquet was changed after publication" in done.stderr
     assert not (desk / "graph").exists()
+
+
+def test_a_signed_release_says_who_made_it(desk):
+    assert hazeglass("key", "new", "key", cwd=desk).returncode == 0
+    assert publish(desk, "--sign", "key").returncode == 0
+    done = hazeglass("verify", "release", "--key", "key.pub", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert "The signature is right" in done.stdout
+    done = hazeglass("verify", "release", "--key", "key.pub", "--json", cwd=desk)
+    assert json.loads(done.stdout)["signature"] == "valid"
+    hazeglass("key", "new", "other", cwd=desk)
+    done = hazeglass("verify", "release", "--key", "other.pub", cwd=desk)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "this key did not sign release.json" in done.stderr
+
+
+def test_without_a_key_verify_says_what_hashes_cannot_show(desk):
+    publish(desk)
+    done = hazeglass("verify", "release", cwd=desk)
+    assert "Nothing here shows who made it" in done.stdout
+    assert "the release is not signed" in done.stdout
+    assert hazeglass("verify", "release", "--key", "no.pub", cwd=desk).returncode == 2
+    hazeglass("key", "new", "key", cwd=desk)
+    done = hazeglass("verify", "release", "--key", "key.pub", cwd=desk)
+    assert done.returncode == 2
+    assert "the release is not signed" in done.stderr
+    hazeglass("publish", "data.csv", "--plan", "plan.toml", "--out", "signed", "--sign", "key", cwd=desk)
+    done = hazeglass("verify", "signed", cwd=desk)
+    assert done.returncode == 0
+    assert "the signature was not checked" in done.stdout
+    assert json.loads(hazeglass("verify", "signed", "--json", cwd=desk).stdout)["signature"] == "not checked"
+
+
+def test_a_bad_key_is_refused_even_by_a_rehearsal(desk):
+    for more in ((), ("--dry-run",)):
+        done = publish(desk, "--sign", "plan.toml", *more)
+        assert done.returncode == 2
+        assert "must be a private Ed25519 key" in done.stderr
+    assert not (desk / "release").exists()
+
+
+def test_verify_names_the_files_that_another_version_wrote(desk, monkeypatch):
+    with monkeypatch.context() as older:
+        older.setattr("hazeglass.publisher.publish.__version__", "0.0.1")
+        older.setattr("hazeglass.bundle.catalogue.__version__", "0.0.1")
+        assert publish(desk).returncode == 0
+    done = hazeglass("verify", "release", cwd=desk)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "croissant.json, datapackage.json, statement.html: they were not compared with release.json" in done.stdout
+    assert len(json.loads(hazeglass("verify", "release", "--json", cwd=desk).stdout)["not_compared"]) == 3
 
 
 def test_verify_refuses_a_simulation_with_status_3(desk):

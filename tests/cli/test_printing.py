@@ -30,6 +30,7 @@ REPORTS = {
     "plan preview": (("plan", "preview", "plan.toml", "--rows", "500"), "forms"),
     "publish": ((*PUBLISH, "second"), "mu"),
     "publish --dry-run": ((*PUBLISH, "second", "--dry-run"), "rows"),
+    "key new": (("key", "new", "key"), "public"),
     "verify": (("verify", "release"), "ok"),
     "recover": (("recover", "release", "--out", "graph"), "edges"),
     "datasets": (("datasets",), "datasets"),
@@ -54,7 +55,7 @@ def test_json_quiet_and_prose(desk, name):
             assert (done.stdout == "") == (option == "--quiet")
         for path in desk.iterdir():
             if path.name not in before:
-                assert path.name in ("new.toml", "second", "graph", "b.ledger")
+                assert path.name in ("new.toml", "second", "graph", "b.ledger", "key", "key.pub")
                 os.rename(path, path.with_name(f"was-{option}-{path.name}"))
         before = {path.name for path in desk.iterdir()}
 
@@ -65,7 +66,7 @@ def test_history_and_help_name_every_option(desk):
     (entry,) = json.loads(hazeglass("ledger", "history", "a.ledger", "--json", cwd=desk).stdout)
     assert entry["state"] == "confirmed"
     for command, _ in REPORTS.values():
-        group = command[:2] if command[0] in ("plan", "ledger") else command[:1]
+        group = command[:2] if command[0] in ("plan", "ledger", "key") else command[:1]
         text = hazeglass(*group, "--help", cwd=desk).stdout
         assert "--json" in text
         assert "--quiet" in text

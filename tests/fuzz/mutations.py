@@ -2,18 +2,22 @@
 
 import copy
 import hashlib
+import json
 import math
 import os
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from hazeglass.bundle.catalogue import derived
+from hazeglass.bundle.manifest import Manifest
+
 NASTY = [
     None, True, False, [], {}, [[]], [1, 2, 3], {"a": 1}, [None],
     0, -1, 1, 2, 3, 10**6, 10**18, -(10**18), 10**30, 0.0, -0.0, 0.5, 1e-300, 5e-324, 1e300, -1e300, 1e308,
     math.inf, -math.inf, math.nan, "", "a", "b", "\x00", "\ud800", "x" * 2000, "<script>alert(1)</script>",
     "record", "table", "person", "moments", "synthetic", "private", "hermite", "log", "sqrt", "asinh", "integer",
-    "discrete", "rounded-gaussian", "discrete-gaussian", "1.0", "2.0", "../x", "/etc/passwd", "data/x.parquet",
+    "discrete", "rounded-gaussian", "discrete-gaussian", "1.0", "2.0", "3.0", "../x", "/etc/passwd", "data/x.parquet",
 ]  # fmt: skip
 values = st.one_of(st.sampled_from(NASTY), st.floats(), st.integers(), st.floats(1e-6, 1e6))
 document_edits = st.lists(
@@ -96,6 +100,8 @@ def one_sentence(error):
 
 
 def sealed(files):
-    """The files with a SHA256SUMS that fits, as a forger would write it."""
+    """The files with what follows from release.json and a SHA256SUMS that fits, as a forger would write them."""
+    manifest = Manifest.from_json(json.loads(files["release.json"]))
+    files = {**files, **{name: "".join(pieces).encode() for name, pieces in derived(manifest)}}
     lines = "".join(f"{hashlib.sha256(raw).hexdigest()}  {name}\n" for name, raw in files.items())
     return {**files, "SHA256SUMS": lines.encode()}

@@ -4,6 +4,7 @@ import io
 import json
 import math
 import shutil
+import warnings
 import zipfile
 
 import numpy as np
@@ -54,7 +55,9 @@ def write(files, folder):
 def use(path):
     """Open and read everything; True when nothing was refused."""
     try:
-        release = hg.load(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", hg.errors.HazeglassWarning)  # of another version, where that was changed
+            release = hg.load(path)
         if release.form != "table":
             for stage in release.moments():
                 assert np.isfinite(stage.second).all()
@@ -112,7 +115,7 @@ def test_a_forged_manifest_never_claims_more_than_its_noise_gives(bundles, form)
     made, folder = bundles
     kept = {name: raw for name, raw in made[form].items() if name == "release.json" or name.endswith(".parquet")}
     document = json.loads(kept["release.json"])
-    sums = dict.fromkeys(kept, "")
+    sums = dict.fromkeys(made[form], "")
     sums |= {part["path"]: part["sha256"] for part in document["files"]}
     seen = []
 
@@ -150,12 +153,12 @@ def test_a_damaged_part_with_right_hashes_is_read_or_refused(bundles, form):
 
         part = document["files"][edits[0][1] % len(document["files"])]
         raw = edit_bytes(kept[part["path"]], edits)
-        changed = [{**p, "sha256": hashlib.sha256(raw).hexdigest()} if p is part else p for p in document["files"]]
+        damaged = {**part, "sha256": hashlib.sha256(raw).hexdigest(), "bytes": len(raw)}
+        changed = [damaged if p is part else p for p in document["files"]]
         forged = {**kept, part["path"]: raw, "release.json": json.dumps({**document, "files": changed}).encode()}
-        for name in (part["path"], "release.json", "SHA256SUMS"):
-            (folder / name).write_bytes(sealed(forged)[name])
+        for name, content in sealed(forged).items():
+            (folder / name).write_bytes(content)
         use(folder)
-        (folder / part["path"]).write_bytes(kept[part["path"]])
 
     check()
 

@@ -159,7 +159,7 @@ def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledge
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("hazeglass.publisher.publish._finish", fail)
+    monkeypatch.setattr("hazeglass.bundle.writer.BundleWriter.seal", fail)
     with pytest.raises(OSError, match="No space left"):
         hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
     assert states(ledger) == ["drawn"]

@@ -20,7 +20,7 @@ import hazeglass as hg
 from hazeglass.cli.app import app
 from hazeglass.errors import HazeglassError, UnexpectedError, quotes_no_cell
 from hazeglass.publisher.rehearse import rehearse
-from hazeglass.publisher.scaffold import write_scaffold
+from hazeglass.publisher.scaffold import Look, write_scaffold
 
 TEXT, NUMBER = "Zq-marker-Xk", 31415926
 MARKERS = (TEXT, str(NUMBER), "1969-07-20")
@@ -242,11 +242,12 @@ def test_what_the_operating_system_says_is_repeated():
 
 
 def test_a_librarys_warning_is_not_printed_by_the_command_line(monkeypatch, tmp_path):
-    def warns(*_):
-        warnings.warn(f"could not understand {TEXT}", UserWarning, stacklevel=1)
-        return 1, []
+    import hazeglass.cli.plans as plans
 
-    monkeypatch.setattr("hazeglass.publisher.scaffold.write_scaffold", warns)
-    monkeypatch.setattr("hazeglass.cli.plans.write_scaffold", warns, raising=False)
+    def warns(*_, **__):
+        warnings.warn(f"could not understand {TEXT}", UserWarning, stacklevel=1)
+        return Look({"a": "continuous"})
+
+    monkeypatch.setattr(plans, "write_scaffold", warns)
     done = CliRunner().invoke(app, ["plan", "new", "data.csv", "--out", str(tmp_path / "p.toml")])
     assert_unmarked(done.output, done.stderr)

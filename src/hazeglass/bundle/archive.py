@@ -13,7 +13,7 @@ from hazeglass.errors import BundleError
 __all__ = ["unpack"]
 
 _CHUNK = 1 << 20
-# Parquet parts are compressed already and JSON shrinks by 20; what grows more than this was made to fill a disk.
+# Noise hardly shrinks and JSON shrinks by 20; what grows more than this was made to fill a disk.
 _LARGEST_GROWTH = 100
 _FREE_BYTES = 16 << 20
 

@@ -1,14 +1,27 @@
-"""A release described for other people's tools: Data Package v2 and Croissant 1.1, derived from the manifest."""
+"""What follows from release.json: the statement for people, Data Package v2 and Croissant 1.1 for other tools.
+
+Nothing in these files is new, so a reader derives them again and refuses any that differ.
+"""
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from hazeglass._version import __version__
 from hazeglass.bundle.manifest import Manifest
+from hazeglass.errors import BundleError, HazeglassWarning, warn
+from hazeglass.present.statement import statement
 
-__all__ = ["croissant", "datapackage"]
+__all__ = ["DERIVED", "check_derived", "derived", "json_pieces"]
 
+DERIVED = ("croissant.json", "datapackage.json", "statement.html")
+
+# Name, Data Package type, Croissant type and description of a column.
+Field = tuple[str, str, str, str]
 _MOMENT_FIELDS = {
     "stage": ("integer", "sc:Integer", "Stage number, from 1."),
     "left": ("string", "sc:Text", "A column."),
@@ -24,8 +37,54 @@ _MOMENT_FIELDS = {
 }
 
 
-def datapackage(manifest: Manifest) -> dict[str, Any]:
-    """datapackage.json: one tabular resource per part."""
+def derived(manifest: Manifest) -> Iterator[tuple[str, Iterable[str]]]:
+    """Name and text, in pieces, of every file that follows from the manifest."""
+    yield "croissant.json", json_pieces(_croissant(manifest))
+    yield "datapackage.json", json_pieces(_datapackage(manifest))
+    yield "statement.html", [statement(manifest)]
+
+
+def json_pieces(document: Mapping[str, Any]) -> Iterator[str]:
+    """The text of a JSON file; NaN and infinity are refused rather than written as something JSON does not have."""
+    yield from json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False).iterencode(document)
+    yield "\n"
+
+
+def check_derived(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+    """Refuse a file that does not follow from release.json; returns those that this version cannot judge."""
+    made_by = "".join(c if c.isprintable() else "\ufffd" for c in manifest.versions.get("hazeglass", "")[:40])
+    if made_by != __version__:
+        warn(
+            f"the release was made by hazeglass {made_by or 'of no stated version'} and this is {__version__}: "
+            f"{', '.join(DERIVED)} may be worded differently and were not compared with release.json, the truth.",
+            HazeglassWarning,
+        )
+        return DERIVED
+    try:
+        for name, pieces in derived(manifest):
+            if not _says(folder / name, pieces):
+                raise BundleError(f"{name} does not follow from release.json: it was replaced. Do not rely on it.")
+    except ArithmeticError:
+        raise BundleError("release.json holds numbers that no statement can be made of. Ask for a new copy.") from None
+    return ()
+
+
+def _says(path: Path, pieces: Iterable[str]) -> bool:
+    """Whether a file holds just this text. It is made only as far as the two agree, however long it would become."""
+    with path.open("rb") as file:
+        for piece in pieces:
+            expected = piece.encode()
+            if file.read(len(expected)) != expected:
+                return False
+        return not file.read(1)
+
+
+def _datapackage(manifest: Manifest) -> dict[str, Any]:
+    """One tabular resource per part."""
+    schemas = {
+        table: {"fields": [{"name": n, "type": kind, "description": text} for n, kind, _, text in fields]}
+        for table, fields in _tables(manifest).items()
+    }
     return {
         "$schema": "https://datapackage.org/profiles/2.0/datapackage.json",
         "name": _slug(manifest.title),
@@ -41,21 +100,15 @@ def datapackage(manifest: Manifest) -> dict[str, Any]:
                 "mediatype": "application/vnd.apache.parquet",
                 "bytes": part.bytes,
                 "hash": f"sha256:{part.sha256}",
-                "schema": {
-                    "fields": [
-                        {"name": name, "type": kind, "description": text}
-                        for name, kind, _, text in _fields(manifest, part.path)
-                    ]
-                },
+                "schema": schemas[_table_of(part.path)],
             }
             for part in manifest.files
         ],
     }
 
 
-def croissant(manifest: Manifest) -> dict[str, Any]:
-    """croissant.json: every part as a file, and one record set for the moments or the rows."""
-    tables = sorted({_table_of(part.path) for part in manifest.files})
+def _croissant(manifest: Manifest) -> dict[str, Any]:
+    """Every part as a file, and one record set for the moments or the rows."""
     return {
         "@context": _CROISSANT_CONTEXT,
         "@type": "sc:Dataset",
@@ -75,11 +128,11 @@ def croissant(manifest: Manifest) -> dict[str, Any]:
             }
             for part in manifest.files
         ],
-        "recordSet": [_record_set(manifest, table) for table in tables],
+        "recordSet": [_record_set(manifest, table, fields) for table, fields in sorted(_tables(manifest).items())],
     }
 
 
-def _record_set(manifest: Manifest, table: str) -> dict[str, Any]:
+def _record_set(manifest: Manifest, table: str, fields: list[Field]) -> dict[str, Any]:
     """The records of the moments, or of the rows (described by their first part; all parts have the same columns)."""
     first = next(part.path for part in manifest.files if _table_of(part.path) == table)
     return {
@@ -95,7 +148,7 @@ def _record_set(manifest: Manifest, table: str) -> dict[str, Any]:
                 "dataType": kind,
                 "source": {"fileObject": {"@id": first}, "extract": {"column": name}},
             }
-            for k, (name, _, kind, text) in enumerate(_fields(manifest, first))
+            for k, (name, _, kind, text) in enumerate(fields)
         ],
     }
 
@@ -104,14 +157,14 @@ def _table_of(path: str) -> str:
     return "moments" if path == "moments.parquet" else "rows"
 
 
-def _fields(manifest: Manifest, path: str) -> list[tuple[str, str, str, str]]:
-    """Name, Data Package type, Croissant type and description of every column of a part."""
-    if _table_of(path) == "moments":
-        return [(name, *about) for name, about in _MOMENT_FIELDS.items()]
-    return [
+def _tables(manifest: Manifest) -> dict[str, list[Field]]:
+    """The columns of the moments, and of the rows, as far as the release has parts of them."""
+    rows = [
         (column.name, "number", "sc:Float", f"{column.label}; public bounds {column.lower:g} to {column.upper:g}")
         for column in manifest.columns
     ]
+    fields = {"moments": [(name, *about) for name, about in _MOMENT_FIELDS.items()], "rows": rows}
+    return {table: fields[table] for table in {_table_of(part.path) for part in manifest.files}}
 
 
 def _description(manifest: Manifest) -> str:

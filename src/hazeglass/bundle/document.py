@@ -106,6 +106,11 @@ def _check_format(document: Any) -> None:
             f"the release has format version {str(version)[:20]!r} and this hazeglass reads {FORMAT_VERSION}. "
             "Install a newer hazeglass."
         )
+    if major == "1":
+        raise BundleError(
+            f"the release has format version {str(version)[:20]!r} and this hazeglass reads {FORMAT_VERSION}. "
+            "hazeglass 0.1 reads it; or ask the publisher for a new release."
+        )
     raise BundleError(f"release.json has no format version this hazeglass knows; it reads {FORMAT_VERSION}.")
 
 

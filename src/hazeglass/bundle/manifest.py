@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 FORMAT = "hazeglass-release"
-FORMAT_VERSION = "1.0"
+FORMAT_VERSION = "2.0"
 Form = Literal["table", "moments", "synthetic"]
 Kind = Literal["continuous", "integer"]
 Noise = Literal["rounded", "discrete"]

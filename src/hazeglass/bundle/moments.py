@@ -125,7 +125,11 @@ def _feature_numbers(table: pa.Table, side: str, names: tuple[str, ...], degrees
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    column = pc.fill_null(pc.index_in(table[side], pa.array(names, type=pa.string())), -1).to_numpy()
+    known_names = pa.array(names, type=pa.string())
+    # Each name that occurs is looked up once, and numbers take its place: a long one is never repeated in memory.
+    chunks = table[side].dictionary_encode().chunks
+    numbers = [pc.index_in(chunk.dictionary, known_names).take(chunk.indices) for chunk in chunks]
+    column = pc.fill_null(pa.chunked_array(numbers, type=pa.int32()), -1).to_numpy()
     power = pc.fill_null(table[f"{side}_power"], 0).to_numpy()
     known = (column >= 0) & (power >= 1) & (power <= degrees)
     return np.where(known, column.astype(np.int64) * degrees + power - 1, -1)

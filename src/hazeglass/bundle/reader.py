@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import weakref
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.catalogue import check_derived
 from hazeglass.bundle.document import parse_manifest
 from hazeglass.bundle.integrity import LARGEST_JSON, check_files, read_checksums
 from hazeglass.bundle.manifest import Column, Manifest
@@ -19,6 +20,7 @@ from hazeglass.bundle.moments import ReleasedMoments, moments_from_arrow
 from hazeglass.bundle.parts import check_moments, check_parts, check_rows, parts_below
 from hazeglass.bundle.places import LARGEST_BUNDLE, local_folder
 from hazeglass.bundle.promise import check_manifest
+from hazeglass.bundle.sign import Signature, check_signature, read_public_key
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.gdp import GaussianDP
 
@@ -37,6 +39,10 @@ class Release:
 
     path: Path
     manifest: Manifest
+    signature: Signature = field(default="none", kw_only=True)
+    """Whether somebody signed the release: 'none', 'not checked' (no key was given) or 'valid'."""
+    not_compared: tuple[str, ...] = field(default=(), kw_only=True)
+    """Files that another version of hazeglass derived from release.json, so that this one cannot judge them."""
 
     @property
     def form(self) -> str:
@@ -126,36 +132,45 @@ class Release:
         if hashlib.sha256(raw).hexdigest() != expected:
             raise BundleError(f"{name} changed after the release was opened. Load it again.")
         try:
-            return pq.ParquetFile(pa.BufferReader(raw))
+            # Text comes as dictionaries, in which a long name stands once, whatever a forger made of it.
+            text = ["left", "right"] if name == "moments.parquet" else None
+            return pq.ParquetFile(pa.BufferReader(raw), read_dictionary=text)
         except (pa.ArrowException, OSError, ValueError):
             raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 
 
-def load(path: str | Path, *, largest: int = LARGEST_BUNDLE) -> Release:
+def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARGEST_BUNDLE) -> Release:
     """Open a release and verify every byte and every claim of it before anything is returned.
+
+    Hashes show damage and incomplete copies. Who made a release, only a signature shows: pass `key` to have it checked.
 
     Parameters
     ----------
     path : a folder, a .zip, or the http(s) address of a folder (or of a .zip) with release.json in it
+    key : the publisher's public key (FILE.pub); a release that it did not sign is refused
     largest : bytes a download or an unpacked archive may take; archives and downloads live in a temporary folder that
         is removed with the Release
     """
+    public = None if key is None else read_public_key(key)
     with local_folder(path, largest) as place:
         sums = read_checksums(place.folder)
         check_files(place.folder, sums)
-        manifest = _read_manifest(place.folder / "release.json", sums)
+        raw = _read_manifest(place.folder / "release.json", sums)
+        signature = check_signature(place.folder, raw, public)
+        manifest = Manifest.from_json(parse_manifest(raw))
         check_manifest(manifest, sums)
         check_parts(place.folder, manifest)
-        release = Release(place.folder, manifest)
+        not_compared = check_derived(place.folder, manifest)
+        release = Release(place.folder, manifest, signature=signature, not_compared=not_compared)
     if place.temporary:
         weakref.finalize(release, place.remove)
     return release
 
 
-def _read_manifest(path: Path, sums: dict[str, str]) -> Manifest:
+def _read_manifest(path: Path, sums: dict[str, str]) -> bytes:
     if path.stat().st_size > LARGEST_JSON:
         raise BundleError(f"release.json is larger than {LARGEST_JSON >> 20} MiB; it was not read.")
     raw = path.read_bytes()
     if hashlib.sha256(raw).hexdigest() != sums.get("release.json"):
         raise BundleError("release.json is not listed in SHA256SUMS, or changed while it was read. Ask for a new copy.")
-    return Manifest.from_json(parse_manifest(raw))
+    return raw

@@ -7,21 +7,26 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hazeglass.bundle.catalogue import derived, json_pieces
 from hazeglass.bundle.manifest import Manifest, Part
+from hazeglass.bundle.sign import SIGNATURE
 from hazeglass.errors import OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["BundleWriter", "check_new", "new_folder", "sha256_of"]
+__all__ = ["BundleWriter", "check_new", "new_folder", "open_part", "sha256_of"]
 
 _CHUNK = 1 << 20
+_LARGEST_DICTIONARY = 1 << 30
 
 
 @contextmanager
@@ -90,6 +95,23 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def open_part(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    """A Parquet part to be written batch by batch.
+
+    It is not compressed, so that a reader can tell from a file's size how much can come out of it. Dictionaries make
+    lattice values small all the same; names of columns stand in one however long they are, and then noisy numbers,
+    which are all different, stand in none.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    options: dict[str, Any] = {}
+    if any(pa.types.is_string(field.type) for field in schema):
+        repeated = [field.name for field in schema if field.name != "value"]
+        options = {"use_dictionary": repeated, "dictionary_pagesize_limit": _LARGEST_DICTIONARY}
+    return pq.ParquetWriter(path, schema, compression="none", **options)
+
+
 @dataclass
 class BundleWriter:
     """Collects the files of a release inside a folder that :func:`new_folder` made."""
@@ -99,11 +121,9 @@ class BundleWriter:
 
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """A Parquet part from a stream of batches."""
-        import pyarrow.parquet as pq
-
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with pq.ParquetWriter(path, schema, compression="zstd") as writer:
+        with open_part(path, schema) as writer:
             for batch in batches:
                 writer.write_batch(batch)
 
@@ -118,21 +138,27 @@ class BundleWriter:
         path.parent.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, path, row_group_size=row_group, compression="none", use_dictionary=list(repeating))
 
-    def text(self, name: str, text: str) -> None:
+    def text(self, name: str, pieces: Iterable[str]) -> None:
         """A text file."""
-        (self.folder / name).write_text(text, encoding="utf-8", newline="\n")
+        with (self.folder / name).open("w", encoding="utf-8", newline="\n") as file:
+            file.writelines(pieces)
 
     def json(self, name: str, document: Mapping[str, Any]) -> None:
-        """A JSON file; NaN and infinity are refused rather than written as something JSON does not have."""
-        self.text(name, json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
+        """A JSON file."""
+        self.text(name, json_pieces(document))
 
-    def seal(self, manifest: Manifest) -> Manifest:
-        """Write release.json with the hashes of the data parts; returns the manifest as written."""
+    def seal(self, manifest: Manifest, key: Ed25519PrivateKey | None = None) -> None:
+        """Write release.json with the hashes of the data parts, its signature, what follows from it, and SHA256SUMS."""
         paths = sorted(path for path in self.folder.rglob("*.parquet"))
         parts = tuple(Part(self._name(path), self._hash(path), path.stat().st_size) for path in paths)
-        sealed = replace(manifest, files=parts)
-        self.json("release.json", sealed.to_json())
-        return sealed
+        self.json("release.json", replace(manifest, files=parts).to_json())
+        raw = (self.folder / "release.json").read_bytes()
+        if key is not None:
+            (self.folder / SIGNATURE).write_bytes(key.sign(raw))
+        # From what a reader reads, not from what was written: these files are derived and compared there.
+        for name, pieces in derived(Manifest.from_json(json.loads(raw))):
+            self.text(name, pieces)
+        self.checksums()
 
     def checksums(self) -> None:
         """SHA256SUMS over everything, in the format of `sha256sum`."""

@@ -23,6 +23,8 @@ plan_app = typer.Typer(help="Make, check and preview a plan. Only `new` opens th
 app.add_typer(plan_app, name="plan")
 ledger_app = typer.Typer(help="Keep a dataset's total budget in a file.", **_SETTINGS)  # type: ignore[arg-type]
 app.add_typer(ledger_app, name="ledger")
+key_app = typer.Typer(help="Make keys to sign releases with.", **_SETTINGS)  # type: ignore[arg-type]
+app.add_typer(key_app, name="key")
 
 DataArgument = Annotated[
     str,
@@ -193,6 +195,9 @@ def publish(
     ledger: Annotated[Path | None, typer.Option(help="Charge the release to this ledger first.")] = None,
     engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = EngineName.threads,
     scheduler: SchedulerOption = None,
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the release with this private key (`hazeglass key new`).", metavar="KEY")
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
     ] = False,
@@ -204,13 +209,16 @@ def publish(
     from hazeglass.cli.releases import publish_release, rehearse_release
 
     act = rehearse_release if dry_run else publish_release
-    act(data, plan, out, ledger, _engine(engine, scheduler), Printer(json, quiet))
+    act(data, plan, out, ledger, _engine(engine, scheduler), sign, Printer(json, quiet))
 
 
 @app.command()
 @clear_errors
 def verify(
     release: ReleaseArgument,
+    key: Annotated[
+        Path | None, typer.Option(help="The publisher's public key: refuse what it did not sign.", metavar="KEY.pub")
+    ] = None,
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
     ] = False,
@@ -221,7 +229,21 @@ def verify(
     from hazeglass.cli.printing import Printer
     from hazeglass.cli.releases import verify_release
 
-    verify_release(release, simulation, Printer(json, quiet))
+    verify_release(release, key, simulation, Printer(json, quiet))
+
+
+@key_app.command("new")
+@clear_errors
+def key_new(
+    file: Annotated[Path, typer.Argument(help="Where to write the private key; the public one is FILE.pub.")],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them."""
+    from hazeglass.cli.printing import Printer
+    from hazeglass.cli.releases import make_key
+
+    make_key(file, Printer(json, quiet))
 
 
 @app.command()

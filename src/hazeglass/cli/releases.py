@@ -1,7 +1,8 @@
-"""hazeglass publish | verify | recover."""
+"""hazeglass key | publish | verify | recover."""
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,28 +12,43 @@ from rich.table import Table
 
 from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.reader import Release, load
+from hazeglass.bundle.sign import new_key, read_private_key
 from hazeglass.cli.printing import Printer, plain
-from hazeglass.errors import SimulationError
+from hazeglass.errors import HazeglassWarning, SimulationError
 from hazeglass.guarantee.explain import explain
 
-__all__ = ["publish_release", "recover_graph", "rehearse_release", "show_edges", "verify_release"]
+__all__ = ["make_key", "publish_release", "recover_graph", "rehearse_release", "show_edges", "verify_release"]
 
 
-def publish_release(data: str, plan: Path, out: Path, ledger: Path | None, engine: str, printer: Printer) -> None:
+def make_key(path: Path, printer: Printer) -> None:
+    """A key pair to sign releases with."""
+    public = new_key(path)
+    printer.say(f"Wrote {plain(path)}, the private key: keep it secret, it signs with `publish --sign`.")
+    printer.say(f"Wrote {plain(public)}, the public key: give it to readers, but not by the way the release takes.")
+    printer.answer({"private": str(path), "public": str(public)})
+
+
+def publish_release(
+    data: str, plan: Path, out: Path, ledger: Path | None, engine: str, sign: Path | None, printer: Printer
+) -> None:
     """Publish with a progress line that is silent when nobody watches."""
     from hazeglass.publisher.publish import publish
 
     with printer.watch("publishing") as progress:
-        release = publish(data, plan, out, ledger=ledger, engine=engine, progress=progress)
+        release = publish(data, plan, out, ledger=ledger, engine=engine, sign=sign, progress=progress)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
     printer.answer({"out": str(out), **_summary(release.manifest)})
 
 
-def rehearse_release(data: str, plan: Path, out: Path, ledger: Path | None, engine: str, printer: Printer) -> None:
+def rehearse_release(
+    data: str, plan: Path, out: Path, ledger: Path | None, engine: str, sign: Path | None, printer: Printer
+) -> None:
     """Everything `publish` checks, without its consequences."""
     from hazeglass.publisher.rehearse import rehearse
 
+    if sign is not None:
+        read_private_key(sign)
     with printer.watch("reading") as progress:
         seen = rehearse(data, plan, out, ledger=ledger, engine=engine, progress=progress)
     made = seen.plan
@@ -61,21 +77,43 @@ def rehearse_release(data: str, plan: Path, out: Path, ledger: Path | None, engi
     )
 
 
-def verify_release(path: str, simulation: bool, printer: Printer) -> None:
+def verify_release(path: str, key: Path | None, simulation: bool, printer: Printer) -> None:
     """Every byte is checked by loading; a simulation is refused as a private release unless it was announced as one."""
-    with printer.watch("checking"):
-        release = load(path)
+    with printer.watch("checking"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
+        release = load(path, key=key)
     manifest = release.manifest
-    printer.answer({"ok": not manifest.simulation, **_summary(manifest)})
+    checked = {"signature": release.signature, "not_compared": list(release.not_compared)}
+    printer.answer({"ok": not manifest.simulation, **checked, **_summary(manifest)})
     if not manifest.simulation:
         _describe(release, printer)
-        printer.say("Every file is as it was published, and the promise follows from the noise that is stated.")
+        printer.say("No file is damaged or missing, and the promise follows from the noise that is stated.")
+        _tell_origin(release, printer)
     elif simulation:
-        printer.say("A simulation, as announced: every file is as it was written, and nothing is promised.")
+        printer.say("A simulation, as announced: no file is damaged or missing, and nothing is promised.")
+        _tell_origin(release, printer)
     else:
         raise SimulationError(
             "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
             "It is no private release."
+        )
+
+
+_ORIGIN = {
+    "none": "Nothing here shows who made it: hashes find damage and incomplete copies, and the release is not signed.",
+    "not checked": "Nothing here shows who made it: hashes find damage and incomplete copies, and the signature was "
+    "not checked. Get the publisher's public key by another way, and run verify with --key.",
+    "valid": "The signature is right: whoever holds the private half of this key signed it, and it is unchanged since.",
+}
+
+
+def _tell_origin(release: Release, printer: Printer) -> None:
+    """What was checked about where the release comes from, and what was not."""
+    printer.say(_ORIGIN[release.signature])
+    if release.not_compared:
+        printer.say(
+            f"Another version of hazeglass wrote {', '.join(release.not_compared)}: they were not compared with "
+            "release.json, which is the truth."
         )
 
 

@@ -13,17 +13,16 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.catalogue import croissant, datapackage
 from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
+from hazeglass.bundle.sign import read_private_key
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
-from hazeglass.present.statement import statement
 from hazeglass.publisher.account import charged
 from hazeglass.publisher.moments import design_stages, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
@@ -51,6 +50,7 @@ def publish(
     ledger: str | Path | None = None,
     engine: str | Engine = "threads",
     simulate_seed: int | None = None,
+    sign: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Release:
     """Release `data` as `plan` says, into the new folder `out`.
@@ -65,6 +65,7 @@ def publish(
         Engine; moments are the same bits before noise whichever it is
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
+    sign : the private key to sign the release with, as `hazeglass key new` makes it
     progress : called with the number of rows done so far
 
     Returns
@@ -74,6 +75,7 @@ def publish(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
+    key = None if sign is None else read_private_key(sign)
     secret = _bits(simulate_seed)
     target = check_new(out)
     with open_engine(engine) as workers:
@@ -86,7 +88,7 @@ def publish(
                     manifest = write_table(rows, writer, workers, bits, spill)
             else:
                 manifest = write_moments(rows, writer, workers, bits)
-            _finish(writer, replace(manifest, ledger=paid))
+            writer.seal(replace(manifest, ledger=paid), key)
             release = load(folder)  # verified before it gets its name and before the charge is confirmed
     rows.tell_publisher()
     return replace(release, path=target)
@@ -129,14 +131,6 @@ def _bits(simulate_seed: int | None) -> BitSource:
     if isinstance(simulate_seed, bool) or not isinstance(simulate_seed, int):
         raise InputError(f"simulate_seed must be a whole number or None, got {simulate_seed!r}.")
     return SeededBits(simulate_seed)
-
-
-def _finish(writer: BundleWriter, manifest: Manifest) -> None:
-    sealed = writer.seal(manifest)
-    writer.json("datapackage.json", datapackage(sealed))
-    writer.json("croissant.json", croissant(sealed))
-    writer.text("statement.html", statement(sealed))
-    writer.checksums()
 
 
 def describe(

@@ -1,0 +1,124 @@
+"""Who made a release: an Ed25519 signature over the exact bytes of release.json, from which all else in it follows.
+
+Keys are PEM files (PKCS#8 and SubjectPublicKeyInfo) and release.sig holds the 64 bytes of the signature, so that other
+tools can check it: openssl pkeyutl -verify -pubin -inkey KEY.pub -rawin -in release.json -sigfile release.sig
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from hazeglass.errors import BundleError, InputError, OutputError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+
+__all__ = ["SIGNATURE", "Signature", "check_signature", "new_key", "read_private_key", "read_public_key"]
+
+SIGNATURE = "release.sig"
+Signature = Literal["none", "not checked", "valid"]
+_SIGNATURE_BYTES = 64
+_LARGEST_KEY = 1 << 16
+
+
+def new_key(path: str | Path) -> Path:
+    """Write a new private key to `path`, readable by its owner alone, and its public half to `path`.pub.
+
+    Neither replaces a file that is there. Returns the place of the public half.
+    """
+    from cryptography.hazmat.primitives import serialization as form
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    key = Ed25519PrivateKey.generate()
+    private, public = Path(path), Path(f"{path}.pub")
+    secret = key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+    _write_new(public, key.public_key().public_bytes(form.Encoding.PEM, form.PublicFormat.SubjectPublicKeyInfo), 0o644)
+    try:
+        _write_new(private, secret, 0o600)
+    except BaseException:
+        public.unlink()
+        raise
+    return public
+
+
+def _write_new(path: Path, raw: bytes, mode: int) -> None:
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+    except FileExistsError:
+        raise OutputError(f"{str(path)!r} is there already, and a key is never replaced. Name a new file.") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise OutputError(f"{str(path)!r} cannot be written: {reason}.") from None
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(raw)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_private_key(path: str | Path) -> Ed25519PrivateKey:
+    """The key a release is signed with."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    raw = _key_file(path)
+    try:
+        key = load_pem_private_key(raw, password=None)
+    except TypeError:
+        raise InputError(f"{str(path)!r} is locked with a password. Name a key without one.") from None
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InputError(
+            f"{str(path)!r} must be a private Ed25519 key in PEM. Make one with `hazeglass key new FILE` and name FILE."
+        )
+    return key
+
+
+def read_public_key(path: str | Path) -> Ed25519PublicKey:
+    """The key a signature is checked with."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    raw = _key_file(path)
+    try:
+        key = load_pem_public_key(raw)
+    except (ValueError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PublicKey):
+        raise InputError(
+            f"{str(path)!r} must be a public Ed25519 key in PEM. Name the .pub file that the publisher handed over."
+        )
+    return key
+
+
+def _key_file(path: str | Path) -> bytes:
+    try:
+        with Path(path).open("rb") as file:
+            return file.read(_LARGEST_KEY)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or "no file can have this name"
+        raise InputError(f"the key {str(path)!r} cannot be read: {reason}.") from None
+
+
+def check_signature(folder: Path, manifest: bytes, key: Ed25519PublicKey | None) -> Signature:
+    """Refuse a release that `key` did not sign; without a key, only say whether there is a signature to check."""
+    from cryptography.exceptions import InvalidSignature
+
+    path = folder / SIGNATURE
+    if not path.exists():
+        if key is not None:
+            raise BundleError("the release is not signed: it holds no release.sig. Ask the publisher for a signed one.")
+        return "none"
+    if path.stat().st_size != _SIGNATURE_BYTES:
+        raise BundleError(f"{SIGNATURE} must be {_SIGNATURE_BYTES} bytes long. Ask the publisher for a new copy.")
+    if key is None:
+        return "not checked"
+    try:
+        key.verify(path.read_bytes(), manifest)
+    except InvalidSignature:
+        raise BundleError("this key did not sign release.json, or it was changed since. Do not rely on it.") from None
+    return "valid"

@@ -1,0 +1,202 @@
+"""A small Parquet part that would unpack into gigabytes is refused, or read, with hardly any memory."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hazeglass as hg
+
+from .forgery import reseal
+
+NAMES = tuple(f"c{k:02d}" for k in range(40))
+MOST_ARROW, MOST_RESIDENT = 32 << 20, 64 << 20
+
+# Opens each folder named in a line on stdin and reads all of it; says what came of it and the peaks so far.
+OPEN_ALL = """
+import json, resource, sys
+import pyarrow as pa
+import hazeglass as hg
+
+def resident():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+def use(path):
+    try:
+        release = hg.load(path)
+        release.moments() if release.form == "moments" else release.table()
+    except hg.errors.BundleError as error:
+        return str(error)
+    return "read"
+
+assert use(sys.argv[1]) == "read"
+before = resident()
+for line in sys.stdin:
+    said = use(line.strip())
+    print(json.dumps([said, pa.default_memory_pool().max_memory(), resident() - before]), flush=True)
+"""
+
+
+def as_released(table, **changes):
+    """The table with some columns replaced."""
+    for name, values in changes.items():
+        table = table.set_column(table.column_names.index(name), name, values)
+    return table
+
+
+def relied(path, rows, lie, which):
+    """The footer states `lie` for the number of rows: the file's own, its row group's, or that of its columns."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[-8:-4], "little")
+    pieces = raw[-8 - size : -8].split(varint(rows))
+    joints = [varint(rows)] * (len(pieces) - 1)
+    for k in {"file": [0], "group": [-1], "columns": range(1, len(joints) - 1), "all": range(len(joints))}[which]:
+        joints[k] = varint(lie)
+    footer = b"".join(a + b for a, b in zip(pieces, [*joints, b""], strict=True))
+    path.write_bytes(raw[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
+def varint(number):
+    """An integer as Parquet's footer spells it."""
+    number, out = number << 1, b""
+    while number > 127:
+        number, out = number >> 7, out + bytes([number & 127 | 128])
+    return out + bytes([number])
+
+
+def compressed_pages(path, honest, codec):
+    text = pa.array(["x" * 400_000] * honest.num_rows)
+    pq.write_table(as_released(honest, left=text, right=text), path, compression=codec, use_dictionary=False)
+
+
+def a_long_name(path, honest, **encoding):
+    text = pa.array(["x" * 400_000] * honest.num_rows)
+    pq.write_table(as_released(honest, left=text), path, compression="none", **encoding)
+
+
+def long_dictionary(path, honest):
+    a_long_name(path, honest, use_dictionary=["left", "right"], dictionary_pagesize_limit=1 << 30)
+
+
+def long_prefix(path, honest):
+    a_long_name(path, honest, use_dictionary=False, column_encoding={"left": "DELTA_BYTE_ARRAY"})
+
+
+def lying_rows(path, honest, which):
+    pq.write_table(honest, path, compression="none")
+    relied(path, honest.num_rows, 1 << 40, which)
+
+
+def row_groups(path, honest):
+    pq.write_table(honest, path, compression="none", row_group_size=1)
+
+
+def notes(path, honest, size):
+    pq.write_table(honest.replace_schema_metadata({"note": "x" * size}), path, compression="none")
+
+
+def long_dictionary_count(path, honest):
+    """A page of 3 dictionary entries that says it has 2^31 - 1."""
+    pq.write_table(honest, path, compression="none", use_dictionary=["noise_sd"])
+    chunk = pq.read_metadata(path).row_group(0).column(6)
+    raw, at = path.read_bytes(), chunk.dictionary_page_offset
+    count = raw.index(b"\x4c\x15", at) + 2
+    assert at < count < at + 20
+    path.write_bytes(raw[:count] + varint(2**31 - 1) + raw[count + 1 :])
+
+
+BOMBS = {
+    "zstd": (lambda path, table: compressed_pages(path, table, "zstd"), "is compressed"),
+    "snappy": (lambda path, table: compressed_pages(path, table, "snappy"), "is compressed|more than .* rows take"),
+    "a long name in a dictionary": (long_dictionary, "names a column that release.json does not"),
+    "a long name as a prefix": (long_prefix, "not a readable Parquet file"),
+    "rows of the file": (lambda path, table: lying_rows(path, table, "file"), "counts its rows in two ways"),
+    "rows of the row group": (lambda path, table: lying_rows(path, table, "group"), "counts its rows in two ways"),
+    "rows of the columns": (lambda path, table: lying_rows(path, table, "columns"), "counts its rows in two ways"),
+    "rows everywhere": (lambda path, table: lying_rows(path, table, "all"), "rows where release.json describes"),
+    "a row group per row": (row_groups, "more than .* rows take"),
+    "long notes": (lambda path, table: notes(path, table, 50 << 20), "more than .* rows take"),
+    "short notes": (lambda path, table: notes(path, table, 10), "carries notes"),
+}
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory):
+    """What came of opening every bomb in a process of its own."""
+    from tests.conftest import plan_document
+
+    folder = tmp_path_factory.mktemp("bombs")
+    rows = np.random.default_rng(1).standard_normal((300, len(NAMES)))
+    plan = hg.Plan.from_dict(plan_document(columns=NAMES))
+    honest = hg.publish(pa.table(dict(zip(NAMES, rows.T, strict=True))), plan, folder / "honest").path
+    table = pq.read_table(honest / "moments.parquet")
+    for name, (make, _) in BOMBS.items():
+        shutil.copytree(honest, folder / name)
+        make(folder / name / "moments.parquet", table)
+        reseal(folder / name)
+        assert sum(path.stat().st_size for path in (folder / name).rglob("*.json")) < 1 << 20
+    lines = "".join(f"{folder / name}\n" for name in BOMBS)
+    command = [sys.executable, "-c", OPEN_ALL, str(honest)]
+    done = subprocess.run(command, input=lines, capture_output=True, text=True, timeout=200)
+    assert done.returncode == 0, done.stderr
+    return dict(zip(BOMBS, map(json.loads, done.stdout.splitlines()), strict=True))
+
+
+@pytest.mark.parametrize("name", BOMBS)
+def test_a_bomb_is_refused_in_a_sentence_with_hardly_any_memory(opened, name):
+    said, arrow, resident = opened[name]
+    assert re.search(BOMBS[name][1], said)
+    assert arrow < MOST_ARROW
+    assert resident < MOST_RESIDENT
+
+
+def test_a_dictionary_that_claims_two_billion_entries_is_refused(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    part = release.path / "moments.parquet"
+    long_dictionary_count(part, pq.read_table(part))
+    reseal(release.path)
+    with pytest.raises(hg.errors.BundleError, match="not a readable Parquet file"):
+        hg.load(release.path).moments()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda path, rows: pq.write_table(rows, path, compression="zstd"), "is compressed"),
+        (lambda path, rows: pq.write_table(rows, path, compression="none", row_group_size=1), "rows take"),
+        (lambda path, rows: notes(path, rows, 10), "carries notes"),
+        (lambda path, rows: lying_rows(path, rows, "columns"), "counts its rows in two ways"),
+    ],
+)
+def test_parts_of_a_table_are_bounded_the_same_way(make_plan, tmp_path, table, change, message):
+    release = hg.publish(pa.concat_tables([table] * 3), make_plan(form="table"), tmp_path / "r")
+    change(release.path / release.parts[0], release.table())
+    reseal(release.path)
+    with pytest.raises(hg.errors.BundleError, match=message):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
+@pytest.mark.parametrize("names", [("a", "b"), tuple("ä" * 999 + f"{k}" for k in range(9))], ids=["short", "long"])
+def test_what_is_published_stays_within_its_bounds(make_plan, tmp_path, form, names):
+    for n in (20, 5000):
+        rows = np.random.default_rng(n).standard_normal((n, len(names)))
+        plan = make_plan(form=form, columns=names)
+        release = hg.publish(pa.table(dict(zip(names, rows.T, strict=True))), plan, tmp_path / f"{n}")
+        for part in release.manifest.files:
+            footer = pq.read_metadata(release.path / part.path)
+            codecs = {footer.row_group(g).column(0).compression for g in range(footer.num_row_groups)}
+            assert codecs == {"UNCOMPRESSED"}
+
+
+def test_a_size_that_release_json_does_not_state_is_refused(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(), tmp_path / "r")
+    reseal(release.path, lambda document: document["files"][0].update(bytes=1))
+    with pytest.raises(hg.errors.BundleError, match="has another size"):
+        hg.load(release.path)

@@ -1,0 +1,160 @@
+"""A signature shows who made a release; a key is read before anything else happens."""
+
+import os
+import shutil
+import stat
+import subprocess
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec, ed25519
+
+import hazeglass as hg
+from hazeglass.bundle.sign import new_key
+from hazeglass.errors import BundleError, InputError, OutputError
+
+from .forgery import reseal, resum
+
+
+@pytest.fixture
+def key(tmp_path):
+    new_key(tmp_path / "key")
+    return tmp_path / "key"
+
+
+@pytest.fixture
+def public(key):
+    return key.with_name("key.pub")
+
+
+@pytest.fixture
+def signed(make_plan, table, tmp_path, key):
+    return hg.publish(table, make_plan(), tmp_path / "release", sign=key)
+
+
+def test_the_private_key_is_for_its_owner_alone(key, public):
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    assert key.read_text().startswith("-----BEGIN PRIVATE KEY-----")
+    assert public.read_text().startswith("-----BEGIN PUBLIC KEY-----")
+
+
+@pytest.mark.parametrize("name", ["key", "key.pub"])
+def test_a_key_is_never_replaced(tmp_path, name):
+    (tmp_path / name).write_text("precious")
+    with pytest.raises(OutputError, match="is there already"):
+        new_key(tmp_path / "key")
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+    assert (tmp_path / name).read_text() == "precious"
+
+
+def test_a_key_is_not_written_through_a_link(tmp_path):
+    (tmp_path / "key").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(OutputError, match="is there already"):
+        new_key(tmp_path / "key")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_folder_that_is_not_there_is_one_sentence(tmp_path):
+    with pytest.raises(OutputError, match="cannot be written: No such file"):
+        new_key(tmp_path / "nowhere" / "key")
+
+
+def test_a_signed_release_is_accepted_with_its_key(signed, public):
+    assert hg.load(signed.path, key=public).signature == "valid"
+    assert hg.load(signed.path, key=str(public)).manifest == signed.manifest
+    assert hg.load(signed.path).signature == "not checked"
+    assert "  release.sig\n" in (signed.path / "SHA256SUMS").read_text()
+
+
+def test_openssl_agrees(signed, public):
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed here")
+    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(public), "-rawin", "-in", "release.json"]
+    check = [*command, "-sigfile", "release.sig"]
+    assert subprocess.run(check, cwd=signed.path, capture_output=True).returncode == 0
+    (signed.path / "release.json").write_bytes((signed.path / "release.json").read_bytes() + b"\n")
+    assert subprocess.run(check, cwd=signed.path, capture_output=True).returncode != 0
+
+
+def test_a_release_without_a_signature_is_refused_where_a_key_is_given(make_plan, table, tmp_path, public):
+    release = hg.publish(table, make_plan(), tmp_path / "plain")
+    assert release.signature == "none"
+    with pytest.raises(BundleError, match="the release is not signed"):
+        hg.load(release.path, key=public)
+
+
+def test_a_signature_cannot_be_taken_away_unseen(signed, public):
+    (signed.path / "release.sig").unlink()
+    resum(signed.path)
+    with pytest.raises(BundleError, match="the release is not signed"):
+        hg.load(signed.path, key=public)
+
+
+def test_another_key_is_refused(signed, tmp_path):
+    other = new_key(tmp_path / "other")
+    with pytest.raises(BundleError, match="this key did not sign"):
+        hg.load(signed.path, key=other)
+
+
+def test_whatever_a_forger_changes_the_signature_no_longer_fits(signed, public):
+    reseal(signed.path, lambda document: document.update(title="Another"))
+    assert hg.load(signed.path).manifest.title == "Another"
+    with pytest.raises(BundleError, match="this key did not sign"):
+        hg.load(signed.path, key=public)
+
+
+def test_a_part_cannot_be_replaced_under_a_signature(signed, public, make_plan, table, tmp_path):
+    """Its hash stands in release.json, which is signed; SHA256SUMS, which is not, cannot say otherwise."""
+    other = hg.publish(table, make_plan(), tmp_path / "other")
+    (signed.path / "moments.parquet").write_bytes((other.path / "moments.parquet").read_bytes())
+    resum(signed.path)
+    with pytest.raises(BundleError, match="disagree about moments"):
+        hg.load(signed.path, key=public)
+
+
+@pytest.mark.parametrize("size", [0, 63, 65, 1 << 20])
+def test_a_signature_of_another_length_is_refused_even_without_a_key(signed, size):
+    (signed.path / "release.sig").write_bytes(b"x" * size)
+    resum(signed.path)
+    with pytest.raises(BundleError, match="must be 64 bytes long"):
+        hg.load(signed.path)
+
+
+def pem(key):
+    form = serialization
+    return key.private_bytes(form.Encoding.PEM, form.PrivateFormat.PKCS8, form.NoEncryption())
+
+
+LOCKED = ed25519.Ed25519PrivateKey.generate().private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"secret")
+)
+BAD_KEYS = {
+    "empty": (b"", "must be a private Ed25519 key"),
+    "noise": (bytes(range(256)), "must be a private Ed25519 key"),
+    "another kind": (pem(ec.generate_private_key(ec.SECP256R1())), "must be a private Ed25519 key"),
+    "locked": (LOCKED, "locked with a password"),
+    "cut": (pem(ed25519.Ed25519PrivateKey.generate())[:-40], "must be a private Ed25519 key"),
+}
+
+
+@pytest.mark.parametrize("name", BAD_KEYS)
+def test_a_bad_key_is_refused_before_anything_is_charged_or_drawn(make_plan, table, tmp_path, name):
+    raw, message = BAD_KEYS[name]
+    (tmp_path / "key").write_bytes(raw)
+    with pytest.raises(InputError, match=message):
+        hg.publish(table, make_plan(), tmp_path / "r", ledger=tmp_path / "no ledger", sign=tmp_path / "key")
+    assert sorted(os.listdir(tmp_path)) == ["key"]
+
+
+def test_a_key_that_is_not_there_is_one_sentence(make_plan, table, tmp_path, signed):
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        hg.publish(table, make_plan(), tmp_path / "r", sign=tmp_path / "nothing")
+    with pytest.raises(InputError, match="cannot be read: No such file"):
+        hg.load(signed.path, key=tmp_path / "nothing")
+
+
+def test_the_halves_of_a_key_are_not_taken_for_each_other(make_plan, table, tmp_path, key, public, signed):
+    with pytest.raises(InputError, match="must be a private Ed25519 key"):
+        hg.publish(table, make_plan(), tmp_path / "r", sign=public)
+    with pytest.raises(InputError, match="must be a public Ed25519 key"):
+        hg.load(signed.path, key=key)
