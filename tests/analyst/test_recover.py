@@ -242,7 +242,10 @@ def test_an_error_where_it_has_no_place_is_refused(make_plan, tmp_path):
         hg.recover(release, noise_cov=0.3)
 
 
-def test_rows_with_a_constant_column_are_refused_in_one_sentence():
+def test_rows_that_no_covariance_can_be_taken_of_are_refused_in_one_sentence():
     rows = np.column_stack([np.random.default_rng(0).standard_normal((20, 2)), np.full(20, 3.0)])
     with pytest.raises(InputError, match="'x3' is the same in every row"):
+        hg.recover(rows)
+    rows[3, 2] = 1e149
+    with pytest.raises(InputError, match=r"within 1e\+70 of 0"):
         hg.recover(rows)

@@ -26,6 +26,7 @@ __all__ = ["Source", "source_of"]
 
 FloatArray = npt.NDArray[np.float64]
 _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
+_LARGEST_CELL = 1e70  # products of four cells must not overflow
 _TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
 _LARGEST = 1e100  # squares beyond would overflow
@@ -190,6 +191,8 @@ def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
         raise InputError(f"rows must hold numbers within {_LARGEST:g} of 0, and some are larger. Rescale the columns.")
     if not np.isfinite(rows).all():
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
+    if np.abs(rows).max(initial=0.0) > _LARGEST_CELL:
+        raise InputError(f"rows must lie within {_LARGEST_CELL:g} of 0, and some cells do not. Rescale their columns.")
     if len(rows) < 4:
         raise InputError(f"a graph needs at least 4 rows, got {len(rows)}.")
     constant = np.flatnonzero((rows == rows[0]).all(axis=0))
