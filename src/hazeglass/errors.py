@@ -168,7 +168,9 @@ def quotes_no_cell(function: Callable[P, R]) -> Callable[P, R]:
             error.__cause__ = error.__context__ = None
             raise
         except Exception as error:
-            if isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno is not None):
+            if isinstance(error, MemoryError | HazeglassWarning) or (
+                isinstance(error, OSError) and error.errno is not None
+            ):
                 raise
             told = UnexpectedError(_whereabouts(error))
         raise told  # here, not above, where it would hold on to the error it stands for

@@ -22,17 +22,18 @@ from hazeglass.publisher.rows import Rows
 @settings(deadline=None)  # the first example computes the table of the staircase, which all scales above 256 share
 @given(st.integers(1, 50), st.floats(1e-4, 9e-3), st.integers(2, 10**6))
 def test_a_radius_is_searched_for_with_noise_for_all_its_answers(max_rows, mu, n):
+    """Six of a bisection, and one for how many rows persons have."""
     grid = radius.radius_grid(4)
     within = np.linspace(0, n, grid.size).astype(np.int64)
     unit = Unit("person", max_rows=max_rows)
-    found = radius.search_radius(within, n, grid, unit, GaussianDP(mu), SeededBits(1))
-    needed = Fraction(max_rows) ** 2 * radius.SEARCH_STEPS / Fraction(mu) ** 2
+    found = radius.search_radius(within, None, grid, unit, GaussianDP(mu), SeededBits(1))
+    needed = Fraction(max_rows) ** 2 * 7 / Fraction(mu) ** 2
     assert Fraction(found.noise_scale) ** 2 >= needed
     assert found.noise_scale <= math.sqrt(needed) * (1 + 1e-9) + 1
-    assert len(found.answers) == radius.SEARCH_STEPS
+    assert len(found.answers) == 7
     assert found.radius in grid
     law = RoundedGaussian(found.noise_scale)
-    assert found.total_variation == pytest.approx(radius.SEARCH_STEPS * noise.total_variation(law), abs=0)
+    assert found.total_variation == pytest.approx(7 * noise.total_variation(law), abs=0)
 
 
 class _Silent:

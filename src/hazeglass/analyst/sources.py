@@ -29,8 +29,6 @@ _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsam
 _LARGEST_CELL = 1e70  # products of four cells must not overflow
 _TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
 
-_LARGEST = 1e100  # squares beyond would overflow
-
 
 @dataclass(frozen=True, eq=False)
 class Source:
@@ -180,15 +178,13 @@ def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
 
     table, unread = open_table(data), Counter[str]()
     rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names, unread=unread)])
-    for name, cells in unread.items():
+    for name, cells in (+unread).items():
         what = (
             "lines do not have the fields of the header"
             if name == BROKEN_LINES
             else f"cells of {name!r} are no numbers"
         )
         raise InputError(f"rows must hold a number in every cell, but {cells:,} {what}. Correct or leave them out.")
-    if np.abs(rows).max(initial=0.0) > _LARGEST and np.isfinite(rows).all():
-        raise InputError(f"rows must hold numbers within {_LARGEST:g} of 0, and some are larger. Rescale the columns.")
     if not np.isfinite(rows).all():
         raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
     if np.abs(rows).max(initial=0.0) > _LARGEST_CELL:
