@@ -118,8 +118,6 @@ def _cell_range(column: Column, *, clipped: bool) -> tuple[LatticeNoise, int]:
     noise = lattice_noise(spec.family, spec.scale)
     if not abs(spec.variance / spec.step**2 - noise.variance) <= _TOLERANCE * noise.variance:
         raise BundleError(f"column {column.name[:100]!r}: the variance does not fit its noise. Do not rely on it.")
-    if not (math.isfinite(column.half_width) and column.half_width > 0):
-        raise BundleError(f"column {column.name[:100]!r}: the bounds leave no usable range. Ask for a new copy.")
     whole = column.kind == "integer" and column.transform is None and not clipped
     if spec.family == DiscreteGaussian.name and not whole:
         raise BundleError(

@@ -20,10 +20,9 @@ from hazeglass.errors import OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["BundleWriter", "check_new", "new_folder", "open_part", "sha256_of"]
+__all__ = ["BundleWriter", "check_new", "new_folder", "sha256_of"]
 
 _CHUNK = 1 << 20
 _LARGEST_DICTIONARY = 1 << 30
@@ -95,23 +94,6 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
-def open_part(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet part to be written batch by batch.
-
-    It is not compressed, so that a reader can tell from a file's size how much can come out of it. Dictionaries make
-    lattice values small all the same; names of columns stand in one however long they are, and then noisy numbers,
-    which are all different, stand in none.
-    """
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    options: dict[str, Any] = {}
-    if any(pa.types.is_string(field.type) for field in schema):
-        repeated = [field.name for field in schema if field.name != "value"]
-        options = {"use_dictionary": repeated, "dictionary_pagesize_limit": _LARGEST_DICTIONARY}
-    return pq.ParquetWriter(path, schema, compression="none", **options)
-
-
 @dataclass
 class BundleWriter:
     """Collects the files of a release inside a folder that :func:`new_folder` made."""
@@ -120,10 +102,18 @@ class BundleWriter:
     hashes: dict[str, str] = field(default_factory=dict)
 
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
-        """A Parquet part from a stream of batches."""
+        """A Parquet part from a stream of batches.
+
+        No part is compressed, so that a file's size tells a reader how much can come out of it. Whatever repeats
+        stands in a dictionary, names of columns too, however long they are; noisy values are all different.
+        """
+        import pyarrow.parquet as pq
+
         path = self.folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        with open_part(path, schema) as writer:
+        repeating = [field.name for field in schema if field.name != "value"]
+        dictionaries = {"use_dictionary": repeating, "dictionary_pagesize_limit": _LARGEST_DICTIONARY}
+        with pq.ParquetWriter(path, schema, compression="none", **dictionaries) as writer:
             for batch in batches:
                 writer.write_batch(batch)
 
