@@ -89,13 +89,22 @@ ODDITIES = {
         lambda d: (d / "data.csv").write_text(HEADER + "1,,2\n" * 9),
         "column 'b' holds no number",
     ),
-    "text among numbers": (lambda d: (d / "data.csv").write_text(ROWS + "1,two,3\n"), "1 cells of column 'b'"),
-    "ragged rows": (lambda d: (d / "data.csv").write_text(ROWS + "1,2\n"), "1 lines do not have the fields"),
+    "text among numbers": (
+        lambda d: (d / "data.csv").write_text(ROWS + "1,two,3\n"),
+        "cells of column 'b' that are no numbers and count as missing: 1",
+    ),
+    "ragged rows": (
+        lambda d: (d / "data.csv").write_text(ROWS + "1,2\n"),
+        "lines that are no rows and count as rows of missing cells: 1",
+    ),
     "a stray quote": (
         lambda d: (d / "data.csv").write_text(ROWS + '1,"2,3\n' + ROWS[6:]),
-        "1 lines do not have the fields",
+        "lines that are no rows and count as rows of missing cells: 1",
     ),
-    "not text": (lambda d: (d / "data.csv").write_bytes(ROWS.encode() + b"1,2,\xff\xfe\n"), "1 cells of column 'c'"),
+    "not text": (
+        lambda d: (d / "data.csv").write_bytes(ROWS.encode() + b"1,2,\xff\xfe\n"),
+        "cells of column 'c' that are no numbers and count as missing: 1",
+    ),
 }
 
 

@@ -88,7 +88,11 @@ def test_a_dry_run_refuses_what_publishing_would_and_leaves_nothing(desk):
         (lambda: None, 2, "already exists"),
         (lambda: os.rename(desk / "release", desk / "r1"), 3, "budget"),
         (lambda: replace(desk, "epsilon = 1.0", "epsilon = 0.01"), 0, ""),
-        (lambda: (desk / "data.csv").write_text(ROWS + "1,two,3\n"), 0, "publisher only: 1 cells of column 'b'"),
+        (
+            lambda: (desk / "data.csv").write_text(ROWS + "1,two,3\n"),
+            0,
+            "publisher only: cells of column 'b' that are no numbers and count as missing: 1",
+        ),
         (
             lambda: (desk / "data.csv").write_text(HEADER + "1,,2\n" * 9),
             0,

@@ -171,7 +171,10 @@ def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path):
     data = people.set_column(0, "customer_no", pa.array([None, " ", *IDS[2:]]))
     used, rows = kept(make_plan, data)
     assert used == [0.5, 0.75, 1.0, 1.25]
-    with pytest.warns(PublisherOnlyWarning, match="publisher only: 2 rows have no readable id in 'customer_no'"):
+    with pytest.warns(
+        PublisherOnlyWarning,
+        match="publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2",
+    ):
         rows.tell_publisher()
 
 

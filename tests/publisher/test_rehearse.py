@@ -60,7 +60,7 @@ def test_a_budget_too_small_for_the_sums_is_refused(make_plan, rows, tmp_path):
 @pytest.mark.parametrize("form", ["table", "moments"])
 def test_the_publisher_hears_before_publishing_what_cannot_be_read(make_plan, rows, tmp_path, form):
     text = rows.set_column(2, "c", pa.array(["1", "two", None, "4", "V"]))
-    with pytest.warns(PublisherOnlyWarning, match="2 cells of column 'c' are not numbers"):
+    with pytest.warns(PublisherOnlyWarning, match="cells of column 'c' that are no numbers and count as missing: 2"):
         rehearse(text, make_plan(form=form), tmp_path / "r", engine="serial")
 
 

@@ -41,9 +41,9 @@ def test_the_publisher_is_told_how_many_cells_could_not_be_read(make_plan, tmp_p
     with pytest.warns(PublisherOnlyWarning) as told:
         rows.tell_publisher()
     assert [str(one.message) for one in told] == [
-        "publisher only: 2 lines do not have the fields of the header; all their cells count as missing.",
-        "publisher only: 2 cells of column 'b' are not numbers; they count as missing.",
-        "publisher only: 1 cells of column 'c' are not numbers; they count as missing.",
+        "publisher only: lines that are no rows and count as rows of missing cells: 2.",
+        "publisher only: cells of column 'b' that are no numbers and count as missing: 2.",
+        "publisher only: cells of column 'c' that are no numbers and count as missing: 1.",
     ]
 
 

@@ -123,7 +123,7 @@ def test_a_bad_cell_is_neither_quoted_nor_counted_on_a_page(studio, wish, capfd)
     assert job["state"] == "done"
     assert job["result"]["warnings"] == []
     assert "SECRET" not in json.dumps(job)
-    assert "publisher only: 1 cells of column 'âge'" in capfd.readouterr().err
+    assert "publisher only: cells of column 'âge' that are no numbers and count as missing: 1" in capfd.readouterr().err
 
 
 def test_the_preview_is_the_one_of_the_plan(studio, document):

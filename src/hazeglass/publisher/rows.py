@@ -232,20 +232,15 @@ class Rows:
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
         for name, cells in sorted(self.unread.items()):
-            what = (
-                f"{cells:,} lines do not have the fields of the header; all their cells count as missing."
-                if name == BROKEN_LINES
-                else f"{cells:,} cells of column {name!r} are not numbers; they count as missing."
-            )
-            warn(f"publisher only: {what}", PublisherOnlyWarning)
+            what = "lines that are no rows and count as rows of missing cells"
+            if name != BROKEN_LINES:
+                what = f"cells of column {name!r} that are no numbers and count as missing"
+            warn(f"publisher only: {what}: {cells:,}.", PublisherOnlyWarning)
         for name in self._empty:
             warn(f"publisher only: column {name!r} holds no number at all.", PublisherOnlyWarning)
         if self._nobody:
-            warn(
-                f"publisher only: {self._nobody:,} rows have no readable id in {self.plan.id_column!r}; "
-                "they belong to nobody and were left out.",
-                PublisherOnlyWarning,
-            )
+            what = f"rows without a readable id in {self.plan.id_column!r}, which are nobody's and left out"
+            warn(f"publisher only: {what}: {self._nobody:,}.", PublisherOnlyWarning)
 
 
 def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolArray, int]:
