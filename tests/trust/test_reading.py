@@ -224,6 +224,14 @@ def test_an_id_that_cannot_be_written_is_nobodys_and_stops_nothing(cell):
     assert rows_of(frame, TEXT, ("a",), ("b",)) == [("1.0", "None"), ("2.0", "7")]
 
 
+def test_text_that_is_none_is_nobodys_id_even_where_the_column_says_it_is_text():
+    """Nothing checks the bytes of an Arrow or Parquet column of strings before they are used."""
+    buffers = pa.array(["7", "xx"]).buffers()
+    column = pa.Array.from_buffers(pa.string(), 2, [*buffers[:2], pa.py_buffer(b"7\xff\xfe")])
+    assert id_column(column, TEXT).to_pylist() == ["7", None]
+    assert number_column(column, TEXT)[0].to_pylist() == [7, None]
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_no_count_of_unread_cells_depends_on_how_they_are_cut(frame, monkeypatch):
     data = frame({"a": ["1", "x", "2", "y", None, "NA"]})

@@ -236,14 +236,15 @@ def _decoded(array: pa.Array) -> pa.Array:
     """As text; null where bytes are no UTF-8."""
     import pyarrow as pa
 
+    raw = array.cast(pa.binary())  # first: a column may say that it is text and hold bytes that are none
     try:
-        return array.cast(pa.binary()).cast(pa.string())
+        return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return _each(array.to_pylist(), _utf8)
+        return _each(raw.to_pylist(), _utf8)
 
 
-def _utf8(cell: bytes | str | None) -> str | None:
+def _utf8(cell: bytes | None) -> str | None:
     try:
-        return cell.decode("utf-8") if isinstance(cell, bytes) else cell
+        return None if cell is None else cell.decode("utf-8")
     except UnicodeDecodeError:
         return None
