@@ -28,7 +28,7 @@ Column = Any
 _NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|([0-9]+{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
 _PLAIN_ID = "^(0|[1-9][0-9]*|[A-Za-z_][A-Za-z0-9_.:@/-]*)$"  # already in canonical form
 _ID_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
-_EXACT = 2**53  # whole numbers below this are exact as floats
+_FLOAT_BITS = 53  # whole numbers of as many bits are exact as floats
 _LONGEST_NUMBER = 400
 
 
@@ -96,7 +96,7 @@ def _as_float(number: Any) -> float:
         return float(number)
     except OverflowError:  # a whole number beyond every float
         return math.inf if number > 0 else -math.inf
-    except ValueError:  # a signalling decimal
+    except Exception:  # a signalling decimal, or whatever an odd number raises
         return math.nan
 
 
@@ -139,7 +139,10 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             return pa.nulls(len(array), pa.string())
     encoded = array.dictionary_encode()
-    canonical = _each(encoded.dictionary.to_pylist(), lambda cell: canonical_id(cell, text))
+    cells = encoded.dictionary
+    # NumPy's floats know how wide they are, Python's do not.
+    cells = list(cells.to_numpy(zero_copy_only=False)) if pt.is_floating(kind) else cells.to_pylist()
+    canonical = _each(cells, lambda cell: canonical_id(cell, text))
     return canonical.take(encoded.indices)
 
 
@@ -151,31 +154,36 @@ def canonical_id(cell: Any, text: TextFormat) -> str | None:
     """
     if _is_missing(cell):
         return None
-    if isinstance(cell, bool | np.bool_):
-        return str(int(cell))
-    if isinstance(cell, numbers.Integral):
-        return str(int(cell))
-    if isinstance(cell, Decimal):
-        cell = str(cell)
-    elif isinstance(cell, numbers.Real):
-        return _number_id(float(cell))
-    if isinstance(cell, bytes):
-        try:
-            cell = cell.decode("utf-8")
-        except UnicodeDecodeError:
-            return None
-    word = unicodedata.normalize("NFKC", str(cell))
-    word = word.strip() if text.trim or _ID_NUMBER.fullmatch(word.strip()) else word
-    if word.strip() in text.missing or not word.strip():
+    if isinstance(cell, numbers.Real) and not isinstance(cell, numbers.Integral):
+        return _number_id(cell)
+    word = _word(cell)
+    bare = "" if word is None else word.strip()
+    if bare in text.missing or not bare:
         return None
-    if len(word) <= _LONGEST_NUMBER and _ID_NUMBER.fullmatch(word):
-        return str(int(word)) if word.lstrip("+-").isdecimal() else _number_id(float(word))
-    return word
+    number = bare.replace(text.decimal, ".")
+    if len(number) <= _LONGEST_NUMBER and _ID_NUMBER.fullmatch(number):
+        return str(int(number)) if number.lstrip("+-").isdecimal() else _number_id(float(number))
+    return bare if text.trim else word
 
 
-def _number_id(value: float) -> str | None:
-    """A float stands for a person only where it is exact: beyond 2^53 it may be several whole numbers."""
-    if not abs(value) < _EXACT:
+def _word(cell: Any) -> str | None:
+    """The cell as text; None where it is none that can be written down, or does not say."""
+    try:
+        whole = isinstance(cell, numbers.Integral | np.bool_)
+        word = cell.decode("utf-8") if isinstance(cell, bytes) else str(int(cell) if whole else cell)
+        word.encode("utf-8")
+    except (
+        Exception
+    ):  # half a character, a whole number of ten thousand digits, or what an object of its own kind raises
+        return None
+    return unicodedata.normalize("NFKC", word)
+
+
+def _number_id(number: Any) -> str | None:
+    """A float stands for a person only where it is exact: beyond that it may be several whole numbers."""
+    value = _as_float(number)
+    bits = np.finfo(type(number)).nmant + 1 if isinstance(number, np.floating) else _FLOAT_BITS
+    if not abs(value) < 2 ** min(bits, _FLOAT_BITS):
         return None
     if value == int(value):
         return str(int(value))
@@ -196,7 +204,9 @@ def _plain(column: Column) -> pa.Array:
     import pyarrow as pa
     import pyarrow.types as pt
 
-    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    array = column
+    if isinstance(column, pa.ChunkedArray):  # each by itself: dictionaries of several chunks may not go together
+        return pa.concat_arrays([_plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
     if isinstance(array, pa.ExtensionArray):
         array = array.storage
     if pt.is_dictionary(array.type):
@@ -226,14 +236,15 @@ def _decoded(array: pa.Array) -> pa.Array:
     """As text; null where bytes are no UTF-8."""
     import pyarrow as pa
 
+    raw = array.cast(pa.binary())  # first: a column may say that it is text and hold bytes that are none
     try:
-        return array.cast(pa.binary()).cast(pa.string())
+        return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return _each(array.to_pylist(), _utf8)
+        return _each(raw.to_pylist(), _utf8)
 
 
-def _utf8(cell: bytes | str | None) -> str | None:
+def _utf8(cell: bytes | None) -> str | None:
     try:
-        return cell.decode("utf-8") if isinstance(cell, bytes) else cell
+        return None if cell is None else cell.decode("utf-8")
     except UnicodeDecodeError:
         return None

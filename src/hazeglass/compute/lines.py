@@ -201,18 +201,20 @@ class LineReader:
     def _parsed(self, block: bytes, lines: int, types: dict[str, pa.DataType], wanted: list[str]) -> pa.Table | None:
         """A table with one row per line, or None where the block does not make one.
 
-        A line of empty cells is read behind it: a quote that the last line does not close would swallow that one.
+        A line of empty cells is read before it, so that no byte order mark among the rows is taken for the file's, and
+        one behind it, which a quote that the last line does not close would swallow.
         """
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
         if not self._plain(block):
             return None
+        framed = b"".join((self._empty, b"\n", block, self._empty, b"\n"))
         try:
             table = arrow_csv.read_csv(
-                pa.BufferReader(block + self._empty + b"\n"),
+                pa.BufferReader(framed),
                 read_options=arrow_csv.ReadOptions(
-                    column_names=self._names, use_threads=False, block_size=len(block) + len(self._empty) + 2
+                    column_names=self._names, use_threads=False, block_size=len(framed) + 1
                 ),
                 parse_options=arrow_csv.ParseOptions(
                     delimiter=self._separator, ignore_empty_lines=False, newlines_in_values=True
@@ -228,7 +230,7 @@ class LineReader:
             )
         except pa.ArrowInvalid:
             return None
-        return table.slice(0, lines) if table.num_rows == lines + 1 else None
+        return table.slice(1, lines) if table.num_rows == lines + 2 else None
 
     def _mended(self, block: bytes) -> tuple[bytes, int]:
         """The block with every line that is not a row replaced by one whose cells are missing; how many there were."""

@@ -1,0 +1,244 @@
+"""What one line or one cell holds changes no other: not how it is read, not how many there are, not that it is read."""
+
+import datetime
+import string
+from collections import Counter
+from decimal import Decimal
+from fractions import Fraction
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from hazeglass.compute import lines, tables
+from hazeglass.compute.cells import canonical_id, id_column, number_column
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import PlanError
+
+TEXT = TextFormat()
+MANY = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+
+ODD_CELLS = (
+    '1|0.5||NA| 1 |"2"|" 2"|+3|inf|-Infinity|INF|1e400|1e-400|.5|5.|nan|-nan|NaN |nan(1)|x|"a""b"|"|a"b|0x10|1_0|1e|1e5'
+    '|1E+05|\t1|1\r|\r|\0|1\0|1,5|infin|1d0|1f|00012|-0|--1|\ufeff1|\u22121|\u00a01|""|"1" | "1"|true|#N/A'
+)
+CELLS = st.one_of(
+    st.sampled_from([cell.encode() for cell in ODD_CELLS.split("|")] + [b"\xff", b"9" * 400, b"0." + b"3" * 800]),
+    st.binary(max_size=6),
+)
+LINES = st.one_of(
+    st.lists(CELLS, min_size=3, max_size=3).map(b",".join), st.lists(CELLS, max_size=5).map(b",".join), CELLS
+).map(lambda line: line.replace(b"\n", b""))
+TEXTS = [
+    TEXT,
+    TextFormat(missing=("?",)),
+    TextFormat(decimal=",", separator=";"),
+    TextFormat(trim=False),
+    TextFormat(header=False, names=("a", "b", "c")),
+    *(TextFormat(encoding=name) for name in ("latin-1", "ascii", "utf-8-sig", "gb18030", "shift_jis", "euc_jisx0213")),
+]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_stretches():
+    """Boundaries between what is read at a time, every few lines."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lines, "RANGE_BYTES", 60)
+        patch.setattr(lines, "_CHUNK_BYTES", 23)
+        yield
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    return tmp_path_factory.mktemp("csv") / "d.csv"
+
+
+def rows_of(data, text, numbers, ids=()):
+    source = tables.open_table(data, text)
+    batches = list(tables.blocks(source, numbers, ids))
+    assert [sum(batch.num_rows for batch in batches)] == [sum(source.sizes())]
+    return [row for batch in batches for row in zip(*(map(str, column) for column in batch.columns), strict=True)]
+
+
+def check_others(file, head, rows, k, other, text, columns, newline):
+    """All rows but number k stay what they are when its line is replaced."""
+
+    def read(found):
+        file.write_bytes(newline.join([*head, *found, b""]))
+        return rows_of(file, text, *columns)
+
+    before, after = read(rows), read([*rows[:k], other, *rows[k + 1 :]])
+    assert len(before) == len(after) == len(rows)
+    assert [*before[:k], *before[k + 1 :]] == [*after[:k], *after[k + 1 :]]
+
+
+@MANY
+@given(st.lists(LINES, min_size=2, max_size=12), LINES, st.integers(0), st.sampled_from(TEXTS), st.booleans())
+@example([b"1,2,x", b"\xef\xbb\xbf1,2,x"] * 6, b"9" * 70, 0, TEXT, False)
+def test_a_line_replaced_by_any_bytes_changes_no_other_row(file, rows, other, k, text, crlf):
+    mark = (text.separator or ",").encode()
+    rows, other = [row.replace(b",", mark) for row in rows], other.replace(b",", mark)
+    head = [mark.join([b"a", b"b", b"c"])] if text.header else []
+    check_others(file, head, rows, k % len(rows), other, text, (("a", "b"), ("c",)), b"\r\n" if crlf else b"\n")
+
+
+@MANY
+@given(st.lists(LINES, min_size=2, max_size=12), LINES, st.integers(0), st.sampled_from(TEXTS), st.booleans())
+@example([b"1", b"\xef\xbb\xbf1"], b"9" * 70, 0, TEXT, False)
+@example([b"1", b"2", b""], b"", 1, TEXT, True)
+def test_the_same_holds_for_files_of_one_column(file, rows, other, k, text, crlf):
+    if text.header:
+        check_others(file, [b"a"], rows, k % len(rows), other, text, (("a",),), b"\r\n" if crlf else b"\n")
+
+
+def test_an_encoding_in_which_a_lost_byte_moves_all_others_is_refused():
+    for name in ("utf-16", "UTF16", "utf-16-le", "utf_16_be", "utf-32", "utf-32-be", "u32"):
+        with pytest.raises(PlanError, match="line by line"):
+            TextFormat(encoding=name)
+
+
+class _Odd:
+    """Neither a number nor text, and not even able to say so."""
+
+    def __str__(self):
+        raise RuntimeError("no")
+
+    __float__ = __index__ = __int__ = __len__ = __bool__ = __str__
+
+    def __repr__(self):
+        return "_Odd()"
+
+
+class _OddFraction(Fraction):
+    def __float__(self):
+        raise RuntimeError("no")
+
+
+OBJECTS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(st.characters(), max_size=6),
+    st.text(string.digits + "+-.,eE ", max_size=6),
+    st.binary(max_size=6),
+    st.decimals(),
+    st.fractions(),
+    st.complex_numbers(),
+    st.dates(),
+    st.datetimes(),
+    st.timedeltas(),
+    st.uuids(),
+    st.lists(st.integers(), max_size=2),
+    st.sampled_from([_Odd(), _OddFraction(1, 3), pd.NA, pd.NaT, np.float16(2), np.float32(0.1), np.longdouble(3)]),
+    st.sampled_from([10**5000, -(10**5000), 10**400, Decimal("sNaN"), Decimal("1e999999"), "\ud800", {}, object]),
+    st.sampled_from(
+        [np.datetime64("2020"), np.timedelta64(3, "D"), np.array([1.0, 2.0]), np.array(3), np.complex64(1)]
+    ),
+)
+
+
+@MANY
+@given(st.lists(OBJECTS, min_size=1, max_size=8), OBJECTS, st.integers(0), st.sampled_from(TEXTS[:4]))
+def test_an_object_of_any_kind_changes_no_other_cell_of_a_frame(objects, other, k, text):
+    k %= len(objects)
+
+    def read(cells):
+        series = pd.Series([None] * len(cells), dtype=object)
+        for row, cell in enumerate(cells):
+            series.iat[row] = cell
+        return rows_of(pd.DataFrame({"a": series, "b": series}), text, ("a",), ("b",))
+
+    before, after = read(objects), read([*objects[:k], other, *objects[k + 1 :]])
+    assert [*before[:k], *before[k + 1 :]] == [*after[:k], *after[k + 1 :]]
+
+
+WHEN = datetime.datetime(2025, 1, 2, 3, 4, 5)
+TYPED = [
+    pa.array([1, None], pa.uint64()),
+    pa.array([np.float16(1), None], pa.float16()),
+    pa.array([True, None]),
+    pa.array([Decimal("1.5"), None], pa.decimal256(50, 3)),
+    pa.array([None, None]),
+    pa.array([[1.0], None]),
+    pa.array([{"x": 1.0}, None]),
+    pa.array([WHEN, None]),
+    pa.array([WHEN, None], pa.timestamp("ns", "Europe/Paris")),
+    pa.array([WHEN.date(), None]),
+    pa.array([WHEN.time(), None]),
+    pa.array([datetime.timedelta(1), None]),
+    pa.array([pa.MonthDayNano([1, 2, 3]), None]),
+    pa.array([b"1", b"\xff"], pa.binary()),
+    pa.array([b"1", None], pa.binary(1)),
+    pa.array(["1", None], pa.string_view()),
+    pa.array([b"1", b"\xff"], pa.binary_view()),
+    pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int64())),
+    pa.array(["1", "x", None]).dictionary_encode("encode"),
+    pa.DictionaryArray.from_arrays(pa.array([0, 1, None]), pa.array([None, "2"])),
+    pa.RunEndEncodedArray.from_arrays(pa.array([1, 3]), pa.array([1.0, None])),
+    pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array([1, 2]), pa.array(["x", "y"])]),
+    pa.ExtensionArray.from_storage(pa.uuid(), pa.array([b"0" * 16, None], pa.binary(16))),
+]
+
+
+@pytest.mark.parametrize("array", TYPED, ids=lambda array: str(array.type)[:40])
+def test_a_column_of_any_type_gives_a_number_or_nothing_for_each_cell(array):
+    for column in (array, pa.chunked_array([array, array[:1], array])):
+        numbers, unread = number_column(column, TEXT)
+        ids = id_column(column, TEXT)
+        assert numbers.type == pa.float64()
+        assert ids.type == pa.string()
+        assert len(numbers) == len(ids) == len(column)
+        assert 0 <= unread <= len(column)
+
+
+def test_dictionaries_of_several_chunks_need_not_go_together():
+    """A missing cell among a dictionary's values made Arrow refuse to join it with the next one."""
+    chunks = [pa.array(cells).dictionary_encode("encode") for cells in (["1", None], ["2", "1"], [None, "3"])]
+    numbers, _ = number_column(pa.chunked_array(chunks), TEXT)
+    assert numbers.to_pylist() == [1, None, 2, 1, None, 3]
+    assert id_column(pa.chunked_array(chunks), TEXT).to_pylist() == ["1", None, "2", "1", None, "3"]
+
+
+def test_one_person_has_one_id_with_a_decimal_comma():
+    comma = TextFormat(separator=";", decimal=",")
+    assert {canonical_id(cell, comma) for cell in ("7", "7,0", " 07,00 ", "7e0", 7.0, "7.0", Decimal("7.0"))} == {"7"}
+    assert canonical_id("7,0", TEXT) == "7,0"
+
+
+def test_a_float_names_nobody_where_its_width_makes_it_several_numbers():
+    """16,777,217 becomes 16,777,216 in 32 bits, and would be another person than in a file of integers."""
+    assert canonical_id(np.float32(16_777_217), TEXT) is None
+    assert canonical_id(np.float64(16_777_217), TEXT) == canonical_id(16_777_217, TEXT) == "16777217"
+    assert id_column(pa.array(np.array([7, 16_777_217], dtype=np.float32)), TEXT).to_pylist() == ["7", None]
+    assert id_column(pa.array(np.array([7, 2049], dtype=np.float16)), TEXT).to_pylist() == ["7", None]
+
+
+@pytest.mark.parametrize("cell", ["\ud800", 10**5000, _Odd(), b"\xff"], ids=["half", "long", "odd", "bytes"])
+def test_an_id_that_cannot_be_written_is_nobodys_and_stops_nothing(cell):
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([cell, 7], dtype=object)})
+    assert rows_of(frame, TEXT, ("a",), ("b",)) == [("1.0", "None"), ("2.0", "7")]
+
+
+def test_text_that_is_none_is_nobodys_id_even_where_the_column_says_it_is_text():
+    """Nothing checks the bytes of an Arrow or Parquet column of strings before they are used."""
+    buffers = pa.array(["7", "xx"]).buffers()
+    column = pa.Array.from_buffers(pa.string(), 2, [*buffers[:2], pa.py_buffer(b"7\xff\xfe")])
+    assert id_column(column, TEXT).to_pylist() == ["7", None]
+    assert number_column(column, TEXT)[0].to_pylist() == [7, None]
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_no_count_of_unread_cells_depends_on_how_they_are_cut(frame, monkeypatch):
+    data = frame({"a": ["1", "x", "2", "y", None, "NA"]})
+    counts = []
+    for rows in (1, 2, 100):
+        monkeypatch.setattr(tables, "BLOCK_ROWS", rows)
+        unread = Counter()
+        list(tables.blocks(tables.open_table(data), ("a",), unread=unread))
+        counts.append(unread["a"])
+    assert counts == [2, 2, 2]
