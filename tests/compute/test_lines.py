@@ -119,7 +119,7 @@ def test_lines_do_not_depend_on_where_the_file_is_cut(tmp_path, monkeypatch):
             assert unread == counted
 
 
-@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8", "utf-8-sig"])
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16", "cp1252", "utf-8", "utf-8-sig"])
 def test_other_encodings_and_separators_come_from_the_plan(tmp_path, encoding):
     text = "größe;b\n1,5;x\n-2;3\nÄ;4\n"
     (tmp_path / "x.csv").write_bytes(text.encode(encoding))

@@ -21,7 +21,7 @@ def test_common_separators_are_known(separator):
 
 @pytest.mark.parametrize(
     "encoding",
-    ["utf-8", "UTF8", "utf-8-sig", "latin-1", "cp1252", "ascii", "shift_jis", "gb18030"],
+    ["utf-8", "UTF8", "utf-8-sig", "utf-16", "utf-32-le", "latin-1", "cp1252", "ascii", "shift_jis", "gb18030"],
 )
 def test_common_encodings_are_known(encoding):
     assert TextFormat(encoding=encoding).encoding == encoding

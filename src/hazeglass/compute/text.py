@@ -11,8 +11,8 @@ from hazeglass.errors import PlanError
 __all__ = ["TextFormat"]
 
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
-# Text codecs in which one byte, or the lack of one, changes how those after it are read, or which write no file.
-_UNUSABLE = ("utf-7", "utf-16", "utf-32", "hz", "iso2022", "idna", "punycode", "unicode-escape", "raw-unicode-escape")
+# Text codecs in which one byte changes how those after it are read, or which are no way to write a file.
+_UNUSABLE = ("utf-7", "hz", "iso2022", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
 
 
 @dataclass(frozen=True)
