@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import hazeglass
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso
 from hazeglass.baselines.estimate import usable_covariance
 from hazeglass.errors import HazeglassWarning
 
@@ -23,7 +22,7 @@ INDEFINITE = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     [
         lambda: hazeglass.graphical_lasso(S, 0.1, solver="admm", max_iter=20, tol=1e-13),
         lambda: hazeglass.graphical_lasso_path(S, [0.2, 0.1], solver="admm", max_iter=20, tol=1e-13),
-        lambda: group_graphical_lasso(S, 0.1, 2, max_iter=20, tol=1e-13),
+        lambda: hazeglass.graphical_lasso(S, 0.1, block_size=2, max_iter=20, tol=1e-13),
         lambda: usable_covariance(INDEFINITE),
         lambda: hazeglass.recover(ROWS, alpha=1e-3, noise_cov=0.2 * np.eye(30)),
         lambda: hazeglass.CorrectedGraphicalLasso(alpha=1e-3, noise_cov=0.2).fit(ROWS),

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.baselines import adaptive_graphical_lasso
 from hazeglass.baselines.adaptive import adaptive_weights
 from hazeglass.errors import SolverInputError, UnboundedObjectiveError
+from hazeglass.glasso import graphical_lasso
 
 
 def correlation(n=120, p=15, seed=3):

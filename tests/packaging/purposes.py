@@ -62,7 +62,7 @@ def graph() -> str:
 def gpu() -> str:
     """The solvers that torch runs, here on the CPU."""
     covariance = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    here, there = hg.graphical_lasso(covariance, 0.1), hg.graphical_lasso(covariance, 0.1, device="cpu")
+    here, there = hg.graphical_lasso(covariance, 0.1), hg.graphical_lasso(covariance, 0.1, device="cpu:0")
     assert abs(here.objective - there.objective) <= here.gap + there.gap  # both within their gap of the smallest
     return "torch's solver agrees with ours"
 
@@ -141,7 +141,7 @@ def without(extra: str) -> str:
     if extra == "graph":
         return refused_call(lambda: demo_graph().to_networkx())
     if extra == "gpu":
-        return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu"))
+        return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu:0"))
     if extra == "grid":
         return refused_call(hg.datasets.make_grid11)
     if extra == "studio":

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.nearest_psd import psd_distance
 from hazeglass.analyst.penalties import Setting, entry_weights
-from hazeglass.analyst.solvers import Solution
+from hazeglass.glasso import Solution
+from hazeglass.glasso.distance import psd_distance
 
 __all__ = ["PairInference", "benjamini_hochberg", "evidence", "infer", "pair_inference", "pilot"]
 

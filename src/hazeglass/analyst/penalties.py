@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.nearest_psd import psd_distance
-from hazeglass.analyst.solvers import Solution, graphical_lasso
 from hazeglass.errors import InputError
+from hazeglass.glasso import Solution, graphical_lasso
+from hazeglass.glasso.distance import psd_distance
 
 __all__ = ["Repair", "Setting", "WeightKind", "entry_weights"]
 

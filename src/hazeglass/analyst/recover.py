@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.graph import Graph
@@ -25,6 +24,7 @@ from hazeglass.analyst.selection import (
 from hazeglass.analyst.sources import Source, source_of
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.errors import InputError, RepairWarning, warn
+from hazeglass.glasso.linalg import single_threaded_if_small
 
 if TYPE_CHECKING:
     import numpy.typing as npt

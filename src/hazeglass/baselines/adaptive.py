@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.baselines.estimate import Estimate, check_alpha, estimate_from_precision
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso import graphical_lasso
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["adaptive_graphical_lasso", "adaptive_weights"]
 

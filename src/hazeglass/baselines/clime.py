@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.baselines.estimate import (
     Estimate,
     check_alpha,
@@ -14,6 +13,7 @@ from hazeglass.baselines.estimate import (
     usable_covariance,
 )
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["clime", "clime_column", "refuse_if_infeasible", "smallest_alpha"]
 

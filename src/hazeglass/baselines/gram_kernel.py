@@ -5,7 +5,7 @@ minimise over b:   b' G b / 2 - c' b + sum_k w_k |b_k|          G positive semid
 
 from __future__ import annotations
 
-from hazeglass.analyst.solvers.compiled import kernel
+from hazeglass.glasso.compiled import kernel
 
 __all__ = ["gram_lasso"]
 

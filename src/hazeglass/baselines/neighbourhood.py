@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.baselines.estimate import Estimate, check_alpha, usable_covariance, warn_unless
 from hazeglass.baselines.lasso import solve_lasso
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["neighbourhood_selection", "regressions"]
 

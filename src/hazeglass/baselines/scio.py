@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.baselines.clime import refuse_if_infeasible
 from hazeglass.baselines.estimate import (
     Estimate,
@@ -16,6 +15,7 @@ from hazeglass.baselines.estimate import (
     warn_unless,
 )
 from hazeglass.baselines.lasso import solve_lasso
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["scio", "scio_columns"]
 

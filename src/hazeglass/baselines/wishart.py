@@ -19,9 +19,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray, cholesky, inverse, logdet
 from hazeglass.baselines.estimate import Estimate, check_alpha, usable_covariance
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso.linalg import FloatArray, cholesky, inverse, logdet
 
 __all__ = ["WishartPosterior", "g_wishart", "log_evidence", "wishart_posterior"]
 

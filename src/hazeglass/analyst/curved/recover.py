@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso
-from hazeglass.analyst.curved.group_penalty import block_norms
 from hazeglass.analyst.curved.inference import CurvedInference, infer_blocks
 from hazeglass.analyst.curved.ridge import noise_ridge, ridge_strength
 from hazeglass.analyst.curved.select import Refit, block_weights, effective_rows, group_ebic, support_of
 from hazeglass.analyst.curved.shapes import shape_of
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.selection import Choice
-from hazeglass.analyst.solvers import Solution
+from hazeglass.glasso import Solution, graphical_lasso
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -51,7 +50,8 @@ def recover_curved(
 
 def _given(refit: Refit, alpha: float) -> Choice:
     blocks = refit.blocks
-    return Choice("given", alpha, group_graphical_lasso(blocks.covariance, alpha, blocks.size, weights=refit.weights))
+    found = graphical_lasso(blocks.covariance, alpha, weights=refit.weights, block_size=blocks.size)
+    return Choice("given", alpha, found)
 
 
 def _polished(refit: Refit, choice: Choice) -> Solution:
@@ -59,8 +59,13 @@ def _polished(refit: Refit, choice: Choice) -> Solution:
     blocks = refit.blocks
     if choice.solution.gap <= _TOLERANCE * len(blocks.covariance):
         return choice.solution
-    return group_graphical_lasso(
-        blocks.covariance, choice.alpha, blocks.size, weights=refit.weights, tol=_TOLERANCE, warm_start=choice.solution
+    return graphical_lasso(
+        blocks.covariance,
+        choice.alpha,
+        weights=refit.weights,
+        block_size=blocks.size,
+        tol=_TOLERANCE,
+        warm_start=choice.solution,
     )
 
 

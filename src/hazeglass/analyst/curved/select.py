@@ -8,13 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
-from hazeglass.analyst.curved.group_distance import group_distance
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso, solve_blocks
-from hazeglass.analyst.curved.group_penalty import GroupPenalty, block_norms
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.selection.choice import ABOVE_DISTANCE, Choice
-from hazeglass.analyst.solvers import Solution
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso import Solution, admm, graphical_lasso
+from hazeglass.glasso.distance import psd_distance
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms, make_penalty
 
 __all__ = ["Refit", "block_weights", "effective_rows", "group_ebic", "support_of"]
 
@@ -22,6 +21,7 @@ _GRID, _SPAN, _PATIENCE = 20, 0.02, 5
 _GAMMA = 0.5
 _ROUGH = 1e-4  # duality gap per feature along the path: far below what moves the criterion
 _MOST_ITERATIONS = 400
+_ROUGHLY, _DISTANCE_STEPS = 0.01, 2_000  # two digits of d(S) will do
 _COMFORT = 1.5
 
 Support = npt.NDArray[np.bool_]
@@ -54,7 +54,7 @@ def group_ebic(refit: Refit) -> Choice:
     scores: list[float] = []
     for alpha in _penalties(S, weights, size, refit.distance):
         before = solutions[-1] if solutions else None
-        solutions.append(group_graphical_lasso(S, alpha, size, weights=weights, tol=_ROUGH, warm_start=before))
+        solutions.append(graphical_lasso(S, alpha, weights=weights, block_size=size, tol=_ROUGH, warm_start=before))
         scores.append(criterion.score(support_of(solutions[-1], size)))
         alphas.append(alpha)
         if len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
@@ -78,14 +78,15 @@ class Refit:
 
     def __init__(self, blocks: FeatureBlocks, weights: FloatArray) -> None:
         self.blocks, self.weights = blocks, weights
-        self.distance = group_distance(blocks.covariance, weights, blocks.size)[1]
+        near = psd_distance(blocks.covariance, weights, block=blocks.size, rtol=_ROUGHLY, max_steps=_DISTANCE_STEPS)
+        self.distance = near.upper
         self.pull = max(_COMFORT * self.distance, blocks.entry_sd())
 
     def fit(self, support: Support) -> FloatArray:
         """The precision on a graph."""
-        paid = np.where(support, self.pull * self.weights, np.inf)
-        penalty = GroupPenalty(self.pull, paid, self.blocks.size)
-        found = solve_blocks(self.blocks.covariance, penalty, _ROUGH, _MOST_ITERATIONS)
+        weights = np.where(support, self.weights, np.inf)
+        penalty = make_penalty(len(weights), self.pull, weights, block=self.blocks.size)
+        found = admm.solve(self.blocks.covariance, penalty, tol=_ROUGH, max_iter=_MOST_ITERATIONS)
         if found.certificate is None:  # pragma: no cover (above d(S) every graph has an estimate)
             raise SolverInputError(f"no estimate was found on a graph in {found.n_iter} steps. Pass a larger alpha.")
         return found.certificate.precision

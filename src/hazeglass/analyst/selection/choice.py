@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.penalties import Setting
-from hazeglass.analyst.solvers import Solution
 from hazeglass.errors import SelectionWarning, warn
+from hazeglass.glasso import Solution
 
 __all__ = ["ABOVE_DISTANCE", "Choice", "PenaltyPath", "edge_count", "edge_support", "warn_at_the_edge"]
 

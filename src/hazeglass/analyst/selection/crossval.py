@@ -12,8 +12,8 @@ import numpy.typing as npt
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting
 from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_count, warn_at_the_edge
-from hazeglass.analyst.solvers import Solution
 from hazeglass.errors import InputError
+from hazeglass.glasso import Solution
 
 __all__ = ["SEED", "FoldSource", "RowSource", "check_folds", "cross_validate", "subsample"]
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Setting
 from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_support, warn_at_the_edge
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.errors import ConvergenceWarning, SolverInputError
+from hazeglass.glasso import graphical_lasso
 
 __all__ = ["ebic", "effective_rows"]
 
