@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants bounds clean
+.PHONY: help demo test lint audit trust bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants bounds clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -32,6 +32,9 @@ test: lint  ## lint, then every test of the gate
 
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick
+
+trust: $(STAMP)  ## every form, unit, way in, change and engine: nothing but noised numbers may differ (the gate tries a cover of pairs)
+	@HAZEGLASS_TRUST=all OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/trust
 
 browser: $(STAMP)  ## open the pages in headless Chromium: sliders, search, no network, accessibility
 	@tests/browser/setup.sh
