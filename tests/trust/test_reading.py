@@ -61,7 +61,12 @@ def rows_of(data, text, numbers, ids=()):
     source = tables.open_table(data, text)
     batches = list(tables.blocks(source, numbers, ids))
     assert [sum(batch.num_rows for batch in batches)] == [sum(source.sizes())]
-    return [row for batch in batches for row in zip(*(map(str, column) for column in batch.columns), strict=True)]
+    return [row for batch in batches for row in zip(*(map(_shown, column) for column in batch.columns), strict=True)]
+
+
+def _shown(cell):
+    """What is not a number is a missing cell."""
+    return str(cell).replace("nan", "None")
 
 
 def check_others(file, head, rows, k, other, text, columns, newline):
@@ -93,6 +98,21 @@ def test_a_line_replaced_by_any_bytes_changes_no_other_row(file, rows, other, k,
 def test_the_same_holds_for_files_of_one_column(file, rows, other, k, text, crlf):
     if text.header:
         check_others(file, [b"a"], rows, k % len(rows), other, text, (("a",),), b"\r\n" if crlf else b"\n")
+
+
+@pytest.mark.parametrize("text", [TEXT, TextFormat(encoding="latin-1")], ids=["stretches", "stream"])
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("length", [99, 100, 101, 102, 150, 1000])
+def test_a_line_too_long_to_be_a_row_is_a_row_of_missing_cells(file, monkeypatch, text, columns, length):
+    """A line of two GiB would be more than the parser takes, and one of any length more than the memory holds."""
+    monkeypatch.setattr(lines, "_LONGEST_LINE", 100)
+    head, row, long = (b"a", b"1", b"0" * length) if columns == 1 else (b"a,b", b"1,x", b"1," + b"x" * (length - 2))
+    for end in (b"\n", b""):
+        for before in range(0, 70, 7):
+            file.write_bytes(b"\n".join([head, *[row] * before, long, *[row] * 30, long]) + end)
+            found = [a for a, *_ in rows_of(file, text, ("a",))]
+            read = "None" if length > 100 else "0.0" if columns == 1 else "1.0"
+            assert found == [*["1.0"] * before, read, *["1.0"] * 30, read]
 
 
 def test_an_encoding_in_which_a_lost_byte_moves_all_others_is_refused():
