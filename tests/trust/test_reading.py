@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from hazeglass.bundle.manifest import TRANSFORMS
 from hazeglass.compute import lines, tables
 from hazeglass.compute.cells import canonical_id, id_column, number_column
 from hazeglass.compute.text import TextFormat
@@ -250,6 +251,16 @@ def test_text_that_is_none_is_nobodys_id_even_where_the_column_says_it_is_text()
     column = pa.Array.from_buffers(pa.string(), 2, [*buffers[:2], pa.py_buffer(b"7\xff\xfe")])
     assert id_column(column, TEXT).to_pylist() == ["7", None]
     assert number_column(column, TEXT)[0].to_pylist() == [7, None]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_transform_gives_a_cell_the_same_bits_wherever_it_stands(transform):
+    """Vector instructions may round otherwise than what does the rest of a block."""
+    cells = np.random.default_rng(3).uniform(1e-3, 1e4, 4000)
+    whole = TRANSFORMS[transform].apply(cells)
+    for size in (1, 3, 7, 8, 13, 1001):
+        parts = [TRANSFORMS[transform].apply(cells[k : k + size].copy()) for k in range(0, cells.size, size)]
+        assert np.array_equal(np.concatenate(parts), whole)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
