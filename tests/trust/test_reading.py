@@ -21,7 +21,7 @@ from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError
 
 TEXT = TextFormat()
-MANY = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=120, suppress_health_check=list(HealthCheck))
 
 ODD_CELLS = (
     '1|0.5||NA| 1 |"2"|" 2"|+3|inf|-Infinity|INF|1e400|1e-400|.5|5.|nan|-nan|NaN |nan(1)|x|"a""b"|"|a"b|0x10|1_0|1e|1e5'
