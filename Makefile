@@ -30,11 +30,11 @@ lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
 test: lint  ## lint, then every test of the gate
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
+trust: $(STAMP)  ## neighbours and other layouts of the same rows, in every combination (the gate runs a pairwise cover)
+	@HAZEGLASS_TRUST=all OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -p no:cacheprovider tests/trust
+
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick
-
-trust: $(STAMP)  ## every form, unit, way in, change and engine: nothing but noised numbers may differ (the gate tries a cover of pairs)
-	@HAZEGLASS_TRUST=all OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 tests/trust
 
 browser: $(STAMP)  ## open the pages in headless Chromium: sliders, search, no network, accessibility
 	@tests/browser/setup.sh

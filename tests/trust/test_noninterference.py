@@ -480,6 +480,19 @@ def test_the_order_of_a_table_is_secret_unless_the_plan_says_otherwise(way, engi
     check_order(way, order, engine, tmp_path)
 
 
+@pytest.mark.parametrize("stated", [{}, {"persons": 9}])
+def test_no_noisy_number_of_rows_makes_a_synthetic_release_fail(stated, tmp_path):
+    """Four rows of three columns have no covariance that other rows could have."""
+    few = sheet(3).taking([row for row, person in enumerate(sheet(3).columns["x4"]) if person < 104])
+    plan = make_plan("synthetic record", mu=0.05, protects="person", id_column="x4", max_rows=3, **stated)
+    found = {
+        hg.publish(layouts.LAYOUTS["arrow"].make(few, tmp_path), plan, tmp_path / str(seed), simulate_seed=seed).n
+        for seed in range(8)
+    }
+    assert min(found) == len(plan.columns) + 2
+    assert len(found) > 1
+
+
 def check_noise(name, seeds=16):
     """Every released number moves from seed to seed as far as its stated noise says."""
     plan = make_plan(name, **({"order": "kept"} if PLANS[name]["form"] == "table" else {}))
