@@ -193,10 +193,11 @@ class Rows:
 
     @property
     def public_range(self) -> tuple[int, int]:
-        """Between which numbers the number of rows lies, as everybody knows."""
+        """Between which numbers the number of rows lies, as everybody knows; few synthetic rows have no covariance."""
         if self.persons is None or self.plan.form == "table":
             return self.n, self.n
-        fewest = max(2, self.persons if self.plan.persons is None else 0)
+        least = len(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
+        fewest = max(least, self.persons if self.plan.persons is None else 0)
         return fewest, self.persons * self.plan.unit.max_rows
 
     @property
