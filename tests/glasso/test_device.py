@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from covariance_problems import sample_covariance, symmetric_noise
 
-from hazeglass import graphical_lasso
+from hazeglass import graphical_lasso, graphical_lasso_path
 from hazeglass.errors import MissingExtraError, SolverInputError, UnboundedObjectiveError
 
 needs_torch = pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="torch is not installed")
@@ -87,6 +87,17 @@ def test_a_tensor_comes_back_as_a_tensor() -> None:
     answer = graphical_lasso(S, 0.1, device="cpu:0")
     assert isinstance(answer.precision, torch.Tensor)
     assert isinstance(answer.covariance, torch.Tensor)
+
+
+@needs_torch
+def test_a_path_begins_each_fit_from_the_one_before() -> None:
+    S = sample_covariance(40, 200, seed=8)
+    path = graphical_lasso_path(S, [0.3, 0.1, 0.2], tol=1e-7, device="cpu:0")
+    assert [answer.alpha for answer in path] == [0.3, 0.1, 0.2]
+    for warm in path:
+        assert warm.objective == pytest.approx(graphical_lasso(S, warm.alpha, tol=1e-9).objective, abs=2e-7 * 40)
+    cold = graphical_lasso(S, 0.1, tol=1e-7, device="cpu:0")
+    assert graphical_lasso(S, 0.1, tol=1e-7, device="cpu:0", warm_start=cold).n_iter < cold.n_iter
 
 
 @needs_torch

@@ -94,6 +94,13 @@ class SolverName(StrEnum):
     admm = "admm"
 
 
+class DeviceName(StrEnum):
+    """Where `recover` can solve."""
+
+    cpu = "cpu"
+    cuda = "cuda"
+
+
 def _engine(engine: EngineName, scheduler: str | None) -> str:
     """The engine's full name."""
     from hazeglass.errors import InputError
@@ -255,6 +262,7 @@ def recover(
     select: Annotated[SelectName, typer.Option(help="How to choose the penalty.")] = SelectName.ebic,
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SolverName.auto,
+    device: Annotated[DeviceName, typer.Option(help="Where to solve; cuda needs hazeglass[gpu].")] = DeviceName.cpu,
     dependence: Annotated[
         DependenceName | None,
         typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
@@ -277,6 +285,7 @@ def recover(
         "select": select.value,
         "fdr": fdr,
         "solver": solver.value,
+        "device": device.value,
         "dependence": None if dependence is None else dependence.value,
         "marginals": marginals.value,
         "engine": _engine(engine, scheduler),

@@ -20,9 +20,8 @@ _OPTIONS = {
     "nogil": True,
     "error_model": "numpy",
     "no_cfunc_wrapper": True,
-    "_nrt": False,  # kernels allocate nothing and only look into their arguments: counting references costs compilation
 }
-_njit: Any = numba.njit  # its stubs do not know the last two options
+_njit: Any = numba.njit  # its stubs do not know the last option
 
 
 def announce_compilation(compiled: Any) -> None:

@@ -15,7 +15,7 @@ from hazeglass.glasso.distance import psd_distance
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms, make_penalty
 
-__all__ = ["Refit", "block_weights", "effective_rows", "group_ebic", "support_of"]
+__all__ = ["Refit", "effective_rows", "group_ebic", "support_of"]
 
 _GRID, _SPAN, _PATIENCE = 20, 0.02, 5
 _GAMMA = 0.5
@@ -30,15 +30,6 @@ Support = npt.NDArray[np.bool_]
 def effective_rows(blocks: FeatureBlocks) -> float:
     """Rows of clean data that would leave as much error in a typical entry of the whitened covariance."""
     return max(2.0, 1.0 / blocks.entry_sd() ** 2)
-
-
-def block_weights(blocks: FeatureBlocks, kind: str) -> FloatArray:
-    """Weights with mean 1 off the diagonal: proportional to the error of each block ('noise'), or all 1 ('uniform')."""
-    p = len(blocks.names)
-    if kind == "uniform":
-        return np.ones((p, p))
-    sd = blocks.block_sd()
-    return np.asarray(sd / sd[~np.eye(p, dtype=bool)].mean())
 
 
 def group_ebic(refit: Refit) -> Choice:

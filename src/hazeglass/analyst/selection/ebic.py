@@ -33,7 +33,7 @@ def ebic(noisy: NoisyCovariance, setting: Setting) -> Choice:
     fit itself would be charged for its shrinkage, and strong edges would drag in every weak one.
     """
     path = PenaltyPath(noisy.covariance, setting)
-    criterion = _Criterion(noisy)
+    criterion = _Criterion(noisy, setting.device)
     scores = [criterion.score(edge_support(solution.precision)) for solution in path.solutions]
     while int(np.argmin(scores)) == len(scores) - 1 and path.can_extend:
         scores += [criterion.score(edge_support(solution.precision)) for solution in path.extend()]
@@ -45,8 +45,8 @@ def ebic(noisy: NoisyCovariance, setting: Setting) -> Choice:
 class _Criterion:
     """Scores graphs, each only once, from sparse to dense."""
 
-    def __init__(self, noisy: NoisyCovariance) -> None:
-        self.covariance = noisy.covariance
+    def __init__(self, noisy: NoisyCovariance, device: str) -> None:
+        self.covariance, self.device = noisy.covariance, device
         self.rows = max(2.0, effective_rows(noisy))
         self._known: dict[bytes, float] = {}
         self._hopeless = math.inf  # so many edges are too many for an indefinite covariance
@@ -74,7 +74,12 @@ class _Criterion:
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
                 refit = graphical_lasso(
-                    self.covariance, 1.0, weights=weights, penalize_diagonal=False, max_iter=_REFIT_STEPS
+                    self.covariance,
+                    1.0,
+                    weights=weights,
+                    penalize_diagonal=False,
+                    max_iter=_REFIT_STEPS,
+                    device=self.device,
                 )
             except SolverInputError:  # no positive definite refit, or none within the steps
                 return None

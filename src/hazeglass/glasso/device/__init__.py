@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 def to_device(covariance: Any, device: str) -> Tensor:
     """covariance as a finite, symmetric float64 tensor on the device."""
-    torch = _torch(device)
+    torch = check_device(device)
     given = covariance if hasattr(covariance, "device") else np.asarray(covariance, dtype=np.float64)
     S: Tensor = torch.as_tensor(given, dtype=torch.float64, device=device)
     check_square(tuple(S.shape))
@@ -60,7 +60,8 @@ def solve_on_device(
     return Attempt(found, answer.n_iter, solver=f"prox on {S.device.type}")
 
 
-def _torch(device: str) -> Any:
+def check_device(device: str) -> Any:
+    """torch, once it has shown that it can use the device; refused otherwise, because the CPU would take hours."""
     try:
         import torch
     except ImportError:
