@@ -32,7 +32,8 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
                         typer.echo(f"note: {warning.message}", err=True)
         except HazeglassError as error:
-            typer.echo(f"hazeglass: {error}", err=True)
+            shown = "".join(c if c.isprintable() else "\ufffd" for c in str(error))  # a name may hold anything
+            typer.echo(f"hazeglass: {shown}", err=True)
             raise typer.Exit(error.exit_status) from None
         except KeyboardInterrupt:
             typer.echo("hazeglass: interrupted. What was complete by then is there; nothing is half-written.", err=True)

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from hazeglass.compute.cells import number_column
+from hazeglass.compute.cells import number_column, words_like_numbers
 from hazeglass.compute.places import Place
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
@@ -40,6 +40,8 @@ def csv_header(place: Place, text: TextFormat) -> tuple[tuple[str, ...], int]:
         if b"\n" in chunk or len(first) > _LONGEST_HEADER:
             break
     mark = len(_BOM) if first.startswith(_BOM) else 0
+    if not first and text.header:
+        raise DataError(f"{place.name} is empty: it must hold a header and at least 2 rows.")
     if not text.header:
         return text.names, mark
     line, newline, _ = first[mark:].partition(b"\n")
@@ -194,6 +196,7 @@ class LineReader:
         self._text, self._names = text, list(names)
         self._separator = separator(place, text)
         self._mark = self._separator.encode()
+        self._said_in_numbers = words_like_numbers(text)
         self._empty = self._mark * (len(names) - 1)
 
     def columns(
@@ -203,7 +206,9 @@ class LineReader:
         import pyarrow as pa
 
         lines = block.count(b"\n")
-        table = self._parsed(block, lines, {name: pa.float64() for name in numbers}, [*numbers, *others])
+        # Arrow compares words for missing cells with the spaces around a cell, which matters where one is a number.
+        types = {} if self._said_in_numbers else {name: pa.float64() for name in numbers}
+        table = self._parsed(block, lines, types, [*numbers, *others]) if types or not numbers else None
         if table is not None:
             return {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
         block, broken = self._mended(block)

@@ -44,12 +44,10 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """'csv' or 'parquet'; refused when the name says neither, or the file is empty."""
+        """'csv' or 'parquet'; refused when the name says neither."""
         kind = SUFFIXES.get(self.suffix)
         if kind is None:
             raise DataError(f"the data file must end in .csv, .csv.gz, .tsv or .parquet, got {self.name!r}.")
-        if self.size == 0:
-            raise DataError(f"{self.name} is empty: it must hold a header and at least 2 rows.")
         return kind
 
     @property

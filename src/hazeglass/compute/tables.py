@@ -329,7 +329,8 @@ class _DaskFrame:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        return [int(rows) for rows in self.frame.map_partitions(len, enforce_metadata=False).compute()]
+        counted = self.frame.map_partitions(len, enforce_metadata=False).compute()
+        return [int(rows) for rows in np.atleast_1d(np.asarray(counted))]  # one partition alone gives a number
 
     def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
         wanted = _wanted(numbers, ids, len(self.names), self.text)

@@ -41,7 +41,10 @@ class Cells:
 
     def block(self, batch: pa.RecordBatch) -> list[FloatArray]:
         """Columns as they came."""
-        return [batch.column(name).to_numpy(zero_copy_only=False) for name in self.plan.names]
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.plan.names]
+        for column in columns:  # Arrow gives some read-only and others not, and a kernel is compiled for each kind
+            column.setflags(write=False)
+        return columns
 
     def unit_box(self, block: Block, out: FloatArray | None = None) -> FloatArray:
         """Cells on the public [-1, 1] scale, one row per row; in memory each column lies in one stretch.
@@ -167,7 +170,7 @@ class Rows:
             sizes = self._choose(self.plan.id_column, self.plan.unit.max_rows)
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
-        least, things = (self.n, "rows") if self.persons is None else (self.persons, "persons")
+        least, things = (self.persons, "persons") if self.persons and self.plan.form != "table" else (self.n, "rows")
         if least < 2:
             raise DataError(f"the data must have at least 2 {things}, got {least}.")
 
