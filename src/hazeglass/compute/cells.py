@@ -155,10 +155,8 @@ def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
         if not pc.any(pc.invert(pc.fill_null(pc.match_substring_regex(array, _PLAIN_ID), True))).as_py():
             return _named(array, text)
     elif not (pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
-        if pt.is_timestamp(kind) or pt.is_date(kind):  # a moment is the same moment in every unit
-            array = pc.cast(array, pa.timestamp("ns", tz=getattr(kind, "tz", None)), safe=False)
         try:
-            array = pc.cast(array, pa.string())
+            array = pc.cast(_in_one_unit(array), pa.string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             return pa.nulls(len(array), pa.string())
         array = pc.replace_substring_regex(array, _MIDNIGHT, r"\3")
@@ -168,6 +166,23 @@ def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
     cells = list(cells.to_numpy(zero_copy_only=False)) if pt.is_floating(kind) else cells.to_pylist()
     canonical = _each(cells, lambda cell: canonical_id(cell, text))
     return canonical.take(encoded.indices)
+
+
+def _in_one_unit(array: pa.Array) -> pa.Array:
+    """Moments, times and durations as nanoseconds (of UTC), so that the same one is the same in every file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as pt
+
+    kind = array.type
+    if pt.is_timestamp(kind) or pt.is_date(kind):
+        zone = "UTC" if getattr(kind, "tz", None) else None
+        return pc.cast(array, pa.timestamp("ns", tz=zone), safe=False)
+    if pt.is_time(kind):
+        return pc.cast(array, pa.time64("ns"))
+    if pt.is_duration(kind):
+        return pc.cast(pc.cast(array, pa.duration("ns"), safe=False), pa.int64())
+    return array
 
 
 def _named(ids: pa.Array, text: TextFormat) -> pa.Array:
@@ -198,7 +213,9 @@ def _canonical(cell: Any, text: TextFormat) -> str | None:
     kind = type(cell)  # what an object says of itself is not asked
     if issubclass(kind, numbers.Real) and not issubclass(kind, numbers.Integral):
         return _number_id(cell)
-    word = (_word(cell) or "").strip()
+    word = "" if _is_missing(cell) else (_word(cell) or "").strip("\0 \t\r\n\v\f")
+    if len(word) > 1 and word[0] == word[-1] == '"':
+        word = word[1:-1].strip()
     number = word.replace(text.decimal, ".")
     if _ID_NUMBER.fullmatch(number):
         digits = number.lstrip("+-").lstrip("0") or "0"
@@ -228,7 +245,12 @@ def _word(cell: Any) -> str | None:
         word.encode("utf-8")
     except Exception:  # half a character, a whole number of ten thousand digits, or what an odd subclass raises
         return None
-    return unicodedata.normalize("NFKC", word)
+    plain = unicodedata.normalize("NFKC", word).replace("\u2212", "-")
+    if plain.isascii():
+        return plain
+    # Marks that nobody sees are no part of an id, and digits are digits in every script.
+    seen = (letter for letter in plain if unicodedata.category(letter) != "Cf")
+    return "".join(str(unicodedata.decimal(letter, letter)) for letter in seen)
 
 
 def _number_id(number: Any) -> str | None:
@@ -263,6 +285,8 @@ def _plain(column: Column) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):  # each by itself: dictionaries of several chunks may not go together
         return pa.concat_arrays([_plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
     if isinstance(array, pa.ExtensionArray):
+        if array.type.extension_name == "arrow.uuid":
+            return pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
         return _plain(array.storage)
     if pt.is_dictionary(array.type):
         return _plain(array.dictionary_decode())

@@ -61,7 +61,8 @@ class Place:
 
     def open_stream(self) -> Any:
         """For reading from the start, unpacked where the name says it is packed."""
-        return _file_system(self.address).open_input_stream(self.path)
+        packed = "gzip" if self.suffix.endswith(".gz") else None
+        return _file_system(self.address).open_input_stream(self.path, compression=packed)
 
 
 def expand(text: str) -> tuple[Place, ...]:
