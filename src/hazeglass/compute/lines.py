@@ -185,7 +185,7 @@ def _row_end(text: bytes, mark: bytes, columns: int) -> int | None:
     while True:
         if text[at : at + 1] == b'"':
             at = _closing(text, at + 1)
-            if at < 0 or at >= len(text) - 1:
+            if at < 0 or text[at:] in (b"", b"\r"):
                 return None
             if text[at : at + 1] not in (mark, b"\n") and text[at : at + 2] != b"\r\n":
                 return 0
