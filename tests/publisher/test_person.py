@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +13,7 @@ from hazeglass.bundle.manifest import pooled_rows
 from hazeglass.compute.cells import canonical_id
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import DataError, PlanError, PublisherOnlyWarning
+from hazeglass.errors import DataError, PlanError
 from hazeglass.publisher.rows import Rows, _among_first
 
 IDS = ["p1", "p2", "p1", "p1", "p3", "p2", "p1"]
@@ -95,6 +96,17 @@ def test_ids_and_values_that_are_chunked_differently_stay_together(make_plan, mo
     assert kept(make_plan, data)[0] == [0, 1, 6, 7]
 
 
+def test_rows_that_come_in_another_order_the_second_time_are_refused(make_plan, tmp_path):
+    """Which rows of a person are used was chosen by their places."""
+    frames = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({"customer_no": ["big"] * 50 + [f"p{k}" for k in range(50)], **dict.fromkeys("abc", 0.0)})
+    shuffled = frames.from_pandas(frame, npartitions=2).map_partitions(lambda part: part.sample(frac=1), meta=frame[:0])
+    with pytest.raises(DataError, match="ids changed while they were read"):
+        hg.publish(shuffled, person_plan(make_plan), tmp_path / "r", engine="serial")
+    steady = hg.publish(frames.from_pandas(frame, npartitions=1), person_plan(make_plan), tmp_path / "s")
+    assert steady.manifest.persons == 51
+
+
 def test_the_number_of_rows_is_noised_and_the_number_of_persons_is_not(make_plan, tmp_path):
     """With one row more or fewer of a person nothing but noised numbers changes."""
     ids = [k for k in range(200) for _ in range(1 + k % 2)]
@@ -166,16 +178,14 @@ def test_persons_in_a_csv_file(make_plan, people, tmp_path):
     assert kept(make_plan, tmp_path / "d.csv")[0] == [0, 0.25, 0.5, 1, 1.25]
 
 
-def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path):
+def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path, capsys):
     """A refusal would tell others that somebody's id is missing."""
     data = people.set_column(0, "customer_no", pa.array([None, " ", *IDS[2:]]))
     used, rows = kept(make_plan, data)
     assert used == [0.5, 0.75, 1.0, 1.25]
-    with pytest.warns(
-        PublisherOnlyWarning,
-        match="publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2",
-    ):
-        rows.tell_publisher()
+    rows.tell_publisher()
+    told = "publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2.\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_piece_of_kept_rows_is_shown_without_them(make_plan, people):

@@ -14,7 +14,6 @@ import json
 import math
 import os
 import random
-import warnings
 from collections import defaultdict
 from contextlib import nullcontext
 from dataclasses import replace
@@ -36,7 +35,7 @@ from hazeglass.bundle.moments import moments_from_arrow, moments_schema, moments
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.compute import cells, lines, pieces, places, tables
 from hazeglass.compute.engines import ENGINES
-from hazeglass.errors import DataError, PlanError, PublisherOnlyWarning
+from hazeglass.errors import DataError, PlanError
 from hazeglass.guarantee.sensitivity import UNITS
 from hazeglass.publisher import moments, parts, publish, radius, synthetic
 from hazeglass.publisher.plan_schema import PLAN_SCHEMA
@@ -190,9 +189,7 @@ def test_a_layout_is_read_by_the_source_it_names(name, tmp_path):
 def released(plan, data, engine, folder):
     """Every file of the release, by its name."""
     out = folder / "out"
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PublisherOnlyWarning)
-        hg.publish(data, plan, out, engine=engine, simulate_seed=SEED)
+    hg.publish(data, plan, out, engine=engine, simulate_seed=SEED)
     return files_of(out)
 
 

@@ -9,7 +9,7 @@ from typing import ParamSpec, TypeVar
 
 import typer
 
-from hazeglass.errors import HazeglassError, HazeglassWarning, PublisherOnlyWarning
+from hazeglass.errors import HazeglassError, HazeglassWarning
 
 __all__ = ["clear_errors"]
 
@@ -30,10 +30,10 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                 finally:
                     # A library's own warning is for programmers, and may quote a cell.
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
-                        note = "" if issubclass(warning.category, PublisherOnlyWarning) else "note: "
-                        typer.echo(f"{note}{warning.message}", err=True)
+                        typer.echo(f"note: {warning.message}", err=True)
         except HazeglassError as error:
-            typer.echo(f"hazeglass: {error}", err=True)
+            shown = "".join(c if c.isprintable() else "\ufffd" for c in str(error))  # a name may hold anything
+            typer.echo(f"hazeglass: {shown}", err=True)
             raise typer.Exit(error.exit_status) from None
         except KeyboardInterrupt:
             typer.echo("hazeglass: interrupted. What was complete by then is there; nothing is half-written.", err=True)

@@ -37,11 +37,11 @@ class Printer:
 
     @contextmanager
     def watch(self, description: str) -> Iterator[Callable[[int], None]]:
-        """A moving line on a terminal, silent anywhere else; the value is to be called with the rows done so far."""
+        """A moving line on a terminal, silent anywhere else; the value is to be called with how many are done."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with moving(*columns, quiet=self.quiet) as bar:
             task = bar.add_task(description)
-            yield lambda rows: bar.update(task, description=f"{description}: {rows:,} rows")
+            yield lambda done: bar.update(task, description=f"{description}: {done:,} done")
 
 
 @contextmanager
