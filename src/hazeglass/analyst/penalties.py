@@ -17,7 +17,7 @@ FloatArray = npt.NDArray[np.float64]
 WEIGHTS = ("noise", "uniform")
 Weights = str | npt.ArrayLike  # one of WEIGHTS, or what each pair pays
 _ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent above it
-_COMFORT = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
+_SHARE = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class Repair:
         """The covariance to use at this penalty."""
         if self.distance < alpha or self.distance == 0:
             return self.covariance
-        share = 1 - _COMFORT * alpha / self.distance
+        share = 1 - _SHARE * alpha / self.distance
         return self.covariance + share * (self._nearest.nearest - self.covariance)
 
     def size(self, alpha: float) -> float:

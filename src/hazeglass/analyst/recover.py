@@ -109,17 +109,13 @@ def recover(
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
     if marginals == "normal-scores":
         source = source.as_normal_scores()
-    tell = progress or _nobody
+    tell = progress or (lambda step: None)
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
         if _wants_curves(source, dependence, select, device):
             tell("recovering curved dependence")
             record = {**source.record, "marginals": marginals}
             return recover_curved(source.blocks(), record, alpha=alpha, fdr=fdr, weights=weights)
         return _recover_linear(source, alpha, select, fdr, solver, device, weights, n_jobs, workers, tell)
-
-
-def _nobody(step: str) -> None:
-    """Whom progress is told when nobody asked."""
 
 
 def _recover_linear(

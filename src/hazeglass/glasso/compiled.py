@@ -26,8 +26,8 @@ _njit: Any = numba.njit  # its stubs do not know the last option
 
 def announce_compilation(compiled: Any) -> None:
     """Say once, through logging, that a call will first compile for some seconds."""
-    if compiled.signatures:
-        return  # compiled or loaded before in this process
+    if getattr(compiled, "signatures", True):
+        return  # compiled or loaded before in this process, or numba was told to compile nothing
     folder = getattr(compiled.stats, "cache_path", None)
     name = f"{compiled.py_func.__module__.rpartition('.')[2]}.{compiled.py_func.__qualname__}-*.nbi"
     if folder is None or not any(Path(folder).glob(name)):

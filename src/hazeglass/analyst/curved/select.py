@@ -22,7 +22,7 @@ _GAMMA = 0.5
 _ROUGH = 1e-4  # duality gap per feature along the path: far below what moves the criterion
 _MOST_ITERATIONS = 400
 _ROUGHLY, _DISTANCE_STEPS = 0.01, 2_000  # two digits of d(S) will do
-_COMFORT = 1.5
+_MARGIN = 1.5
 
 Support = npt.NDArray[np.bool_]
 
@@ -71,7 +71,7 @@ class Refit:
         self.blocks, self.weights = blocks, weights
         near = psd_distance(blocks.covariance, weights, block=blocks.size, rtol=_ROUGHLY, max_steps=_DISTANCE_STEPS)
         self.distance = near.upper
-        self.pull = max(_COMFORT * self.distance, blocks.entry_sd())
+        self.pull = max(_MARGIN * self.distance, blocks.entry_sd())
 
     def fit(self, support: Support) -> FloatArray:
         """The precision on a graph."""

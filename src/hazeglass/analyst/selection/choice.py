@@ -18,7 +18,8 @@ FloatArray = npt.NDArray[np.float64]
 _NONZERO = 1e-10
 GRID = 20
 _FIRST_SPAN, _LONGEST_SPAN = 1e-2, 1e-4
-# Penalties must stay above d(S), the distance to the positive semidefinite cone; this much above is comfortable.
+# Penalties must stay above d(S), the distance to the positive semidefinite cone;
+# this much above it the solvers arrive without trouble.
 ABOVE_DISTANCE = 1.05
 
 

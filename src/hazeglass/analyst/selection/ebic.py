@@ -49,7 +49,7 @@ class _Criterion:
         self.covariance, self.device = noisy.covariance, device
         self.rows = max(2.0, effective_rows(noisy))
         self._known: dict[bytes, float] = {}
-        self._hopeless = math.inf  # so many edges are too many for an indefinite covariance
+        self._too_many = math.inf  # so many edges are too many for an indefinite covariance
 
     def score(self, support: npt.NDArray[np.bool_]) -> float:
         """The criterion of a graph; infinite where its refit has no maximum (an indefinite covariance)."""
@@ -57,9 +57,9 @@ class _Criterion:
         if key not in self._known:
             count = int(np.count_nonzero(np.triu(support, 1)))
             cost = count * (math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(support))))
-            refit = self._refit(support) if count < self._hopeless else None
+            refit = self._refit(support) if count < self._too_many else None
             if refit is None:
-                self._hopeless = min(self._hopeless, count)
+                self._too_many = min(self._too_many, count)
             self._known[key] = math.inf if refit is None else self.rows * refit + cost
         return self._known[key]
 
