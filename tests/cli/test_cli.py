@@ -77,7 +77,7 @@ MISTAKES = {
     "an empty file": (lambda d: (d / "data.csv").write_text(""), 2, "data.csv is empty"),
     "a header without rows": (lambda d: (d / "data.csv").write_text(HEADER), 2, "at least 2 rows, got 0"),
     "a single row": (lambda d: (d / "data.csv").write_text(HEADER + "1,2,3\n"), 2, "at least 2 rows, got 1"),
-    "duplicate names": (lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"), 2, "must be unique"),
+    "duplicate names": (lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"), 2, "must have exactly once"),
     "an existing output": (lambda d: (d / "release").mkdir(), 2, "already exists"),
     "no data": (lambda d: (d / "data.csv").unlink(), 2, "there is no file 'data.csv'"),
     "no plan": (lambda d: (d / "plan.toml").unlink(), 2, "there is no plan 'plan.toml'"),
