@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hazeglass_experiments.baselines import g_wishart
+from hazeglass_experiments.baselines.wishart import log_evidence, wishart_posterior
 from scipy.stats import multivariate_normal, wishart
 
-from hazeglass.baselines import g_wishart
-from hazeglass.baselines.wishart import log_evidence, wishart_posterior
 from hazeglass.errors import RepairWarning, SolverInputError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hazeglass_experiments.baselines import clime, usable_covariance
+from hazeglass_experiments.baselines.columns import clime_column, smallest_alpha
 from scipy.optimize import linprog
 
-from hazeglass.baselines import clime, usable_covariance
-from hazeglass.baselines.clime import clime_column, smallest_alpha
 from hazeglass.errors import RepairWarning
 
 

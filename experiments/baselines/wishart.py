@@ -20,8 +20,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from hazeglass.analyst.factor import FloatArray, cholesky, inverse, logdet
-from hazeglass.baselines.estimate import Estimate, check_alpha, usable_covariance
 from hazeglass.errors import SolverInputError
+
+from .estimate import Estimate, check_alpha, usable_covariance
 
 __all__ = ["WishartPosterior", "g_wishart", "log_evidence", "wishart_posterior"]
 

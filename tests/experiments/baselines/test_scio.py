@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hazeglass_experiments.baselines import as_correlation, clime, scio
+from hazeglass_experiments.baselines.columns import scio_columns
+from hazeglass_experiments.baselines.lasso import conditions_missed_by
 
-from hazeglass.baselines import as_correlation, clime, scio
-from hazeglass.baselines.lasso import conditions_missed_by
-from hazeglass.baselines.scio import scio_columns
 from hazeglass.errors import RepairWarning, SolverInputError
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hazeglass_experiments.baselines import adaptive_graphical_lasso
+from hazeglass_experiments.baselines.adaptive import adaptive_weights
 
 from hazeglass.analyst.solvers import graphical_lasso
-from hazeglass.baselines import adaptive_graphical_lasso
-from hazeglass.baselines.adaptive import adaptive_weights
 from hazeglass.errors import SolverInputError, UnboundedObjectiveError
 
 

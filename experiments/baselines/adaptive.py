@@ -7,8 +7,9 @@ from numpy.typing import ArrayLike
 
 from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.solvers import graphical_lasso
-from hazeglass.baselines.estimate import Estimate, check_alpha, estimate_from_precision
 from hazeglass.errors import SolverInputError
+
+from .estimate import Estimate, check_alpha, estimate_from_precision
 
 __all__ = ["adaptive_graphical_lasso", "adaptive_weights"]
 

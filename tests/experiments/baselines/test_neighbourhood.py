@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hazeglass_experiments.baselines import as_correlation, neighbourhood_selection, usable_covariance
+from hazeglass_experiments.baselines.columns import regressions
+from hazeglass_experiments.baselines.estimate import entry_scores
+from hazeglass_experiments.baselines.lasso import conditions_missed_by, solve_lasso
 
-from hazeglass.baselines import as_correlation, neighbourhood_selection, usable_covariance
-from hazeglass.baselines.estimate import entry_scores
-from hazeglass.baselines.lasso import conditions_missed_by, solve_lasso
-from hazeglass.baselines.neighbourhood import regressions
 from hazeglass.errors import RepairWarning, SolverInputError
 
 
