@@ -75,7 +75,7 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 	@.venv-grid/bin/pip install --quiet --editable '.[grid,test]'
 
 grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pandapower and compare them with the files
-	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/datasets/test_reconstruct.py
+	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/experiments/test_grids.py
 
 # The documentation's tools do not belong in everybody's environment.
 DOCS_STAMP := .venv-docs/.installed-from-pyproject

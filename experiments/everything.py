@@ -20,7 +20,7 @@ from .sections import Section, write_section
 
 __all__ = ["TARGETS", "reproduce", "unfinished_folder"]
 
-_ALL = ("table1a", "table1b", "table2", "solvers", "toy", "figures", "baselines", "honest")
+_ALL = ("table1a", "table1b", "table2", "solvers", "toy", "figures", "baselines", "attacks", "honest")
 TARGETS: dict[str, tuple[str, ...]] = {name: (name,) for name in _ALL} | {
     "figures": ("toy", "figures"),
     "all": _ALL,

@@ -71,8 +71,7 @@ def grid() -> str:
     """One hour of a published network: our power flow beside pandapower's."""
     import pandapower
     import pandapower.networks
-
-    from hazeglass.datasets.power_flow import grid_from_case, voltage_magnitudes
+    from hazeglass_experiments.grids import grid_from_case, voltage_magnitudes
 
     case = pandapower.networks.create_cigre_network_mv()
     buses = list(range(1, 12))
@@ -143,7 +142,9 @@ def without(extra: str) -> str:
     if extra == "gpu":
         return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu"))
     if extra == "grid":
-        return refused_call(hg.datasets.make_grid11)
+        from hazeglass_experiments.grids import make_grid11
+
+        return refused_call(make_grid11)
     if extra == "studio":
         return refused_command("studio", ".", "--no-browser")
     where = ("demo-out/publisher/feeder.parquet", "--plan", "demo-out/publisher/plan-moments.toml", "--out", "by-dask")

@@ -346,6 +346,7 @@ class ResultName(StrEnum):
     toy = "toy"
     solvers = "solvers"
     baselines = "baselines"
+    attacks = "attacks"
     honest = "honest"
     all = "all"
 

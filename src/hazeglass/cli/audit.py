@@ -13,8 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hazeglass.audit.picture import check_picture, draw_picture
-from hazeglass.audit.result import AuditResult, Finding
+from hazeglass.audit.findings import AuditResult, Finding, check_picture, draw_picture
 from hazeglass.audit.run import Progress as Report
 from hazeglass.audit.run import audit
 from hazeglass.audit.structure_attack import NO_DIFFERENCE
@@ -74,13 +73,6 @@ def _show(result: AuditResult, console: Console) -> None:
     )
     if result.structural:
         console.print(_structure(result.structural), highlight=False)
-    refuted = [finding for finding in result.findings if not finding.ours and not finding.holds]
-    if refuted:
-        console.print(
-            "Of the paper's own claims, which hazeglass does not make, "
-            f"{len(refuted)} {'is' if len(refuted) == 1 else 'are'} refuted.",
-            highlight=False,
-        )
     if not result.broken:
         console.print("No attack refutes a claim of hazeglass.", highlight=False)
 

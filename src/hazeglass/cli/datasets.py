@@ -32,7 +32,7 @@ def list_datasets(data_dir: Path | None, fetch_first: str | None, printer: Print
     printer.say(
         f"Looked in {plain(' and '.join(looked))}. --data-dir or HAZEGLASS_DATA names another folder; --fetch NAME "
         f"downloads {fetched}; grid11 and grid115 can be made again from the home loads "
-        f"({plain('hazeglass[grid]')}: hazeglass.datasets.make_grid11, make_grid115)."
+        f"({plain('hazeglass[grid]')}: hazeglass_experiments.grids.make_grid11, make_grid115)."
     )
 
 

@@ -9,7 +9,6 @@ from hazeglass.datasets.fmri import load_fmri
 from hazeglass.datasets.grids import load_grid8, load_grid11, load_grid115, load_home_loads
 from hazeglass.datasets.lawmakers import load_lawmakers
 from hazeglass.datasets.movielens import load_movielens
-from hazeglass.datasets.reconstruct import make_grid11, make_grid115
 from hazeglass.datasets.soil import load_soil
 
 __all__ = [
@@ -27,6 +26,4 @@ __all__ = [
     "load_movielens",
     "load_soil",
     "make_feeder",
-    "make_grid11",
-    "make_grid115",
 ]

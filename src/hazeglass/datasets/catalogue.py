@@ -210,7 +210,8 @@ _ENTRIES = (
         truth="10 lines",
         licence="made by hazeglass from BSD-3 (pandapower) and MIT (CityLearn) sources",
         source="CIGRE medium-voltage feeder 1 of pandapower, driven by the home loads",
-        obtain="Or make it again with hazeglass.datasets.make_grid11(), from the home loads and hazeglass[grid].",
+        obtain="Or make it again with hazeglass_experiments.grids.make_grid11(), from the home loads and "
+        "hazeglass[grid].",
         note="A reconstruction: the paper's voltages are not public.",
     ),
     Entry(
@@ -227,7 +228,8 @@ _ENTRIES = (
         truth="114 lines",
         licence="made by hazeglass from BSD-3 (pandapower) and MIT (CityLearn) sources",
         source="Kerber village grid of pandapower, driven by the home loads",
-        obtain="Or make it again with hazeglass.datasets.make_grid115(), from the home loads and hazeglass[grid].",
+        obtain="Or make it again with hazeglass_experiments.grids.make_grid115(), from the home loads and "
+        "hazeglass[grid].",
         note="A reconstruction: the paper's voltages are not public. The covariance is nearly singular.",
     ),
     Entry(
