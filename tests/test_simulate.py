@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.publisher.simulate import simulate
+from simulate import simulate
 
 
 @pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
