@@ -1,16 +1,20 @@
-"""Small line charts as inline SVG, for pages that must not need a script."""
+"""Small charts as inline SVG, for pages that must not need a script: lines on two axes, and one curve per edge."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from markupsafe import Markup, escape
 
-__all__ = ["Axis", "Line", "chart"]
+__all__ = ["Axis", "Line", "chart", "shape_pictures"]
+
+Shape = Mapping[str, Any]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 40
+_WIDTH, _HEIGHT, _MARGIN = 180, 120, 8  # of a shape
 
 
 @dataclass(frozen=True)
@@ -115,3 +119,50 @@ def _round_step(rough: float) -> float:
         return 1.0
     power = 10.0 ** math.floor(math.log10(rough))
     return next(k * power for k in (1, 2, 5, 10) if k * power >= rough * (1 - 1e-9))
+
+
+def shape_pictures(shapes: Sequence[Shape]) -> list[dict[str, Any]]:
+    """How one column moves with another, with a band for what is not known, and captions.
+
+    All pictures have one vertical scale, so that they can be compared.
+    """
+    if not shapes:
+        return []
+    reach = max(0.1, min(3.0, max(abs(value) for shape in shapes for value in shape["y"]) * 1.15))
+    return [
+        {"picture": _picture(shape, reach), "x": shape["x_name"], "y": shape["y_name"], "shape": shape["shape"]}
+        for shape in shapes
+    ]
+
+
+def _picture(shape: Shape, reach: float) -> Markup:
+    x = shape["x"]
+    low, high = x[0], x[-1]
+
+    def spot(value: float, level: float) -> str:
+        across = _MARGIN + (_WIDTH - 2 * _MARGIN) * (value - low) / (high - low)
+        held = max(-reach, min(reach, level))
+        return f"{across:.1f},{_HEIGHT / 2 - (_HEIGHT / 2 - _MARGIN) * held / reach:.1f}"
+
+    curve = " ".join(spot(*point) for point in zip(x, shape["y"], strict=True))
+    over = [spot(*point) for point in zip(x, shape["high"], strict=True)]
+    under = [spot(*point) for point in zip(x, shape["low"], strict=True)]
+    label = f"{shape['y_name']} as {shape['x_name']} grows: {shape['shape']}"
+    return Markup(
+        '<svg viewBox="0 0 {w} {h}" role="img" aria-label="{label}">'
+        '<line class="grid" x1="{m}" x2="{right}" y1="{middle}" y2="{middle}"/>'
+        '<line class="grid" x1="{centre}" x2="{centre}" y1="{m}" y2="{bottom}"/>'
+        '<polygon class="band" points="{band}"/><polyline class="curve {kind}" points="{curve}"/></svg>'
+    ).format(
+        w=_WIDTH,
+        h=_HEIGHT,
+        m=_MARGIN,
+        right=_WIDTH - _MARGIN,
+        bottom=_HEIGHT - _MARGIN,
+        middle=_HEIGHT // 2,
+        centre=_WIDTH // 2,
+        label=label,
+        band=" ".join(over + under[::-1]),
+        kind="bent" if shape["shape"] == "curved" else "straight",
+        curve=curve,
+    )
