@@ -23,7 +23,6 @@ import hazeglass as hg
 HAZEGLASS = [sys.executable, "-m", "hazeglass"]
 PACKAGE = {
     "plot": "matplotlib",
-    "graph": "networkx",
     "gpu": "torch",
     "grid": "pandapower",
     "dask": "distributed",
@@ -49,14 +48,6 @@ def plot() -> str:
     demo_graph().plot(save="graph.png")
     assert Path("graph.png").read_bytes().startswith(b"\x89PNG")
     return "a figure is drawn"
-
-
-def graph() -> str:
-    """A graph of networkx."""
-    ours = demo_graph()
-    theirs = ours.to_networkx()
-    assert theirs.number_of_edges() == len(ours.pairs) > 0
-    return "to_networkx gives every edge"
 
 
 def gpu() -> str:
@@ -137,8 +128,6 @@ def without(extra: str) -> str:
     if extra == "plot":
         refused_command("audit", "--out", "audit.png")
         return refused_call(lambda: demo_graph().plot(save="graph.png"))
-    if extra == "graph":
-        return refused_call(lambda: demo_graph().to_networkx())
     if extra == "gpu":
         return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu"))
     if extra == "grid":
