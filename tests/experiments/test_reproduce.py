@@ -5,8 +5,7 @@ import sys
 
 import pytest
 from hazeglass_experiments import everything
-from hazeglass_experiments.cells import Cell, Setup
-from hazeglass_experiments.running import Kept, run_cells
+from hazeglass_experiments.cells import Cell, Kept, Setup, run_cells
 from typer.testing import CliRunner
 
 from hazeglass.cli import reproduce

@@ -165,7 +165,7 @@ def _load(folder: Path) -> ModuleType:
 def work(function: str, setup: dict[str, Any], arguments: dict[str, Any]) -> Any:
     """Compute one cell. It lives here because a new process can import this module but not yet the experiments."""
     load_experiments()
-    return import_module(f"{_PACKAGE}.running").call(function, setup, arguments)
+    return import_module(f"{_PACKAGE}.cells").call(function, setup, arguments)
 
 
 @contextmanager

@@ -1,8 +1,7 @@
 """A killed run goes on where it was; changed code or questions start again."""
 
 import pytest
-from hazeglass_experiments.cells import Cell, Setup
-from hazeglass_experiments.running import Kept, run_cells, source_digest
+from hazeglass_experiments.cells import Cell, Kept, Setup, run_cells, source_digest
 
 CELLS = [Cell(f"group/cell{k}", "nowhere:nothing", {"k": k}) for k in range(4)]
 
