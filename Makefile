@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed-from-pyproject
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants bounds clean
+.PHONY: help demo test lint audit trust bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants bounds clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -29,6 +29,9 @@ lint: $(STAMP)  ## ruff, mypy --strict and the import contracts
 
 test: lint  ## lint, then every test of the gate
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+trust: $(STAMP)  ## neighbours and other layouts of the same rows, in every combination (the gate runs a pairwise cover)
+	@HAZEGLASS_TRUST=all OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -p no:cacheprovider tests/trust
 
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick

@@ -21,8 +21,7 @@
     └── HazeglassWarning
         ├── ConvergenceWarning                 a solver stopped before its certificate
         ├── RepairWarning                      an indefinite covariance was moved, and by how much
-        ├── SelectionWarning                   a choice at the edge of what was tried
-        └── PublisherOnlyWarning               what only the publisher may know: never print it beside a release
+        └── SelectionWarning                   a choice at the edge of what was tried
 
 Messages say what must hold, what came, and what to do. They never quote a cell: see :func:`quotes_no_cell`.
 """
@@ -48,7 +47,6 @@ __all__ = [
     "OutputError",
     "PlanError",
     "PrivacyRefusal",
-    "PublisherOnlyWarning",
     "RepairWarning",
     "SelectionWarning",
     "SimulationError",
@@ -139,10 +137,6 @@ class RepairWarning(HazeglassWarning):
 
 class SelectionWarning(HazeglassWarning):
     """A choice fell on the edge of what was tried."""
-
-
-class PublisherOnlyWarning(HazeglassWarning):
-    """Something about the data that only their publisher may know, such as how many cells could not be read."""
 
 
 def warn(message: str, category: type[HazeglassWarning]) -> None:

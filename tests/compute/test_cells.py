@@ -1,6 +1,6 @@
 """A cell means the same number, and the same person, whatever table it came in and whatever stands beside it."""
 
-from datetime import date
+from datetime import date, datetime
 from decimal import Decimal
 
 import numpy as np
@@ -80,7 +80,25 @@ def test_any_type_gives_numbers_or_missing_cells_never_a_refusal(array, expected
     assert count == unread
 
 
-SAME = [7, "7", "07", " 7 ", "+7", "7.0", "7.", 7.0, np.float32(7), np.int8(7), Decimal("7.00"), b"7", "７", "7e0"]
+SAME = [
+    7,
+    "7",
+    "07",
+    "0" * 5000 + "7",
+    "7e00000",
+    "7.00",
+    " 7 ",
+    "+7",
+    "7.0",
+    "7.",
+    7.0,
+    np.float32(7),
+    np.int8(7),
+    Decimal("7.00"),
+    b"7",
+    "７",
+    "7e0",
+]
 
 
 def test_one_person_has_one_id_however_it_is_written():
@@ -97,6 +115,36 @@ def test_one_person_has_one_id_however_it_is_written():
 )
 def test_what_names_nobody_is_nobody(cell):
     assert canonical_id(cell, TEXT) is None
+
+
+def test_spaces_are_no_part_of_an_id_whatever_the_plan_says():
+    assert {canonical_id(cell, TextFormat(trim=False)) for cell in ("ann", " ann", "ann ", "\tann")} == {"ann"}
+
+
+def test_a_moment_is_the_same_id_in_every_unit():
+    moments = [datetime(2020, 1, 1), datetime(2020, 1, 1, 10, 30)]
+    columns = [pa.array(moments, pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")]
+    assert {tuple(id_column(column, TEXT).to_pylist()) for column in columns} == {("2020-01-01", "2020-01-01 10:30:00")}
+    assert id_column(pa.array([date(2020, 1, 1)]), TEXT).to_pylist() == ["2020-01-01"]
+
+
+def test_a_float_too_coarse_or_a_number_too_long_names_nobody():
+    assert id_column(pa.array(np.array([7, 0.1], dtype=np.float16)), TEXT).to_pylist() == ["7", None]
+    assert canonical_id("7." + "0" * 500, TEXT) is None
+    assert canonical_id("1" * 500, TEXT) is None
+
+
+@pytest.mark.parametrize("kind", ["decimal32", "run-length dictionary"])
+def test_types_that_arrow_cannot_convert_are_read_cell_by_cell(kind):
+    if kind == "decimal32" and not hasattr(pa, "decimal32"):
+        pytest.skip("this Arrow has no such type")
+    column = (
+        pa.array([Decimal("7.0"), None], pa.decimal32(3, 1))
+        if kind == "decimal32"
+        else pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["7", None]).dictionary_encode())
+    )
+    assert id_column(column, TEXT).to_pylist() == ["7", None]
+    np.testing.assert_array_equal(number_column(column, TEXT)[0].to_numpy(zero_copy_only=False), [7, NAN])
 
 
 def test_columns_of_any_type_give_the_same_ids():

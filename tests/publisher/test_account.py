@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.errors import BudgetExceededError, BundleError, DataError, PrivacyRefusal, PublisherOnlyWarning
+from hazeglass.errors import BudgetExceededError, BundleError, DataError, PrivacyRefusal
 from hazeglass.guarantee.ledger import Charge
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.account import Account, AnnouncedBits, charged
@@ -136,8 +136,7 @@ def test_data_that_change_before_anything_is_drawn_give_the_budget_back(
 def test_a_cell_cannot_make_a_publish_fail(make_plan, tmp_path, ledger, form):
     """A refusal that others can see is an output: a column without numbers is released like any other."""
     data = pa.table({"a": [1.0, 2.0] * 5, "b": ["x"] * 10, "c": pa.nulls(10)})
-    with pytest.warns(PublisherOnlyWarning):
-        release = hg.publish(data, make_plan(form=form), tmp_path / "r", ledger=ledger.path)
+    release = hg.publish(data, make_plan(form=form), tmp_path / "r", ledger=ledger.path)
     assert release.n == 10
     assert states(ledger) == ["confirmed"]
 

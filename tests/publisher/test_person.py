@@ -12,7 +12,7 @@ from hazeglass.bundle.manifest import pooled_rows
 from hazeglass.compute.cells import canonical_id
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import DataError, PlanError, PublisherOnlyWarning
+from hazeglass.errors import DataError, PlanError
 from hazeglass.publisher.rows import Rows, _among_first
 
 IDS = ["p1", "p2", "p1", "p1", "p3", "p2", "p1"]
@@ -166,16 +166,14 @@ def test_persons_in_a_csv_file(make_plan, people, tmp_path):
     assert kept(make_plan, tmp_path / "d.csv")[0] == [0, 0.25, 0.5, 1, 1.25]
 
 
-def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path):
+def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path, capsys):
     """A refusal would tell others that somebody's id is missing."""
     data = people.set_column(0, "customer_no", pa.array([None, " ", *IDS[2:]]))
     used, rows = kept(make_plan, data)
     assert used == [0.5, 0.75, 1.0, 1.25]
-    with pytest.warns(
-        PublisherOnlyWarning,
-        match="publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2",
-    ):
-        rows.tell_publisher()
+    rows.tell_publisher()
+    told = "publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2.\n"
+    assert capsys.readouterr().err == told
 
 
 def test_a_piece_of_kept_rows_is_shown_without_them(make_plan, people):

@@ -414,3 +414,9 @@ def test_a_column_cannot_be_replaced_by_an_impossible_one():
     with pytest.raises(BoundsMissingError, match="column 'a' has no lower and no upper bound"):
         hg.Column("a", "continuous")
     assert type(hg.Column("a", "integer", np.int8(0), 5).lower) is float
+
+
+def test_integers_to_be_rounded_must_fit_64_bits(make_plan):
+    column = {"name": "k", "kind": "integer", "lower": 0, "upper": 2**60}
+    with pytest.raises(PlanError, match=r"within 2\^50"):
+        make_plan(form="synthetic", round_integers=True, columns_as=[column])

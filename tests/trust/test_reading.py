@@ -14,12 +14,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from hazeglass.bundle.manifest import TRANSFORMS
 from hazeglass.compute import lines, tables
 from hazeglass.compute.cells import canonical_id, id_column, number_column
 from hazeglass.compute.text import TextFormat
 
 TEXT = TextFormat()
-MANY = settings(max_examples=250, suppress_health_check=list(HealthCheck))
+MANY = settings(max_examples=120, suppress_health_check=list(HealthCheck))
 
 ODD_CELLS = (
     '1|0.5||NA| 1 |"2"|" 2"|+3|inf|-Infinity|INF|1e400|1e-400|.5|5.|nan|-nan|NaN |nan(1)|x|"a""b"|"|a"b|0x10|1_0|1e|1e5'
@@ -60,7 +61,12 @@ def rows_of(data, text, numbers, ids=()):
     source = tables.open_table(data, text)
     batches = list(tables.blocks(source, numbers, ids))
     assert [sum(batch.num_rows for batch in batches)] == [sum(source.sizes())]
-    return [row for batch in batches for row in zip(*(map(str, column) for column in batch.columns), strict=True)]
+    return [row for batch in batches for row in zip(*(map(_shown, column) for column in batch.columns), strict=True)]
+
+
+def _shown(cell):
+    """What is not a number is a missing cell."""
+    return str(cell).replace("nan", "None")
 
 
 def check_others(file, head, rows, k, other, text, columns, newline):
@@ -106,6 +112,21 @@ def test_bytes_that_an_encoding_does_not_have_stay_in_their_line(tmp_path, encod
     found = np.vstack([tables.floats(batch, ["a", "b"]) for batch in tables.blocks(source, ["a", "b"])])
     np.testing.assert_array_equal(found[[0, 1, 3, 4]], [[0, 2], [1, 2], [3, 2], [4, 2]])
     assert np.isnan(found[2, 0])
+
+
+@pytest.mark.parametrize("text", [TEXT, TextFormat(encoding="latin-1")], ids=["stretches", "stream"])
+@pytest.mark.parametrize("columns", [1, 2])
+@pytest.mark.parametrize("length", [99, 100, 101, 102, 150, 1000])
+def test_a_line_too_long_to_be_a_row_is_a_row_of_missing_cells(file, monkeypatch, text, columns, length):
+    """A line of two GiB would be more than the parser takes, and one of any length more than the memory holds."""
+    monkeypatch.setattr(lines, "_LONGEST_LINE", 100)
+    head, row, long = (b"a", b"1", b"0" * length) if columns == 1 else (b"a,b", b"1,x", b"1," + b"x" * (length - 2))
+    for end in (b"\n", b""):
+        for before in range(0, 70, 7):
+            file.write_bytes(b"\n".join([head, *[row] * before, long, *[row] * 30, long]) + end)
+            found = [a for a, *_ in rows_of(file, text, ("a",))]
+            read = "None" if length > 100 else "0.0" if columns == 1 else "1.0"
+            assert found == [*["1.0"] * before, read, *["1.0"] * 30, read]
 
 
 class _Odd:
@@ -237,6 +258,16 @@ def test_text_that_is_none_is_nobodys_id_even_where_the_column_says_it_is_text()
     column = pa.Array.from_buffers(pa.string(), 2, [*buffers[:2], pa.py_buffer(b"7\xff\xfe")])
     assert id_column(column, TEXT).to_pylist() == ["7", None]
     assert number_column(column, TEXT)[0].to_pylist() == [7, None]
+
+
+@pytest.mark.parametrize("transform", TRANSFORMS)
+def test_a_transform_gives_a_cell_the_same_bits_wherever_it_stands(transform):
+    """Vector instructions may round otherwise than what does the rest of a block."""
+    cells = np.random.default_rng(3).uniform(1e-3, 1e4, 4000)
+    whole = TRANSFORMS[transform].apply(cells)
+    for size in (1, 3, 7, 8, 13, 1001):
+        parts = [TRANSFORMS[transform].apply(cells[k : k + size].copy()) for k in range(0, cells.size, size)]
+        assert np.array_equal(np.concatenate(parts), whole)
 
 
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])

@@ -21,7 +21,7 @@ from rich.markup import escape
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from hazeglass.compute.engines import EngineName
-from hazeglass.errors import HazeglassError, HazeglassWarning, InputError, PublisherOnlyWarning
+from hazeglass.errors import HazeglassError, HazeglassWarning, InputError
 
 __all__ = [
     "DataArgument",
@@ -85,8 +85,7 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                 finally:
                     # A library's own warning is for programmers, and may quote a cell.
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
-                        note = "" if issubclass(warning.category, PublisherOnlyWarning) else "note: "
-                        typer.echo(f"{note}{warning.message}", err=True)
+                        typer.echo(f"note: {warning.message}", err=True)
         except HazeglassError as error:
             typer.echo(f"hazeglass: {error}", err=True)
             raise typer.Exit(error.exit_status) from None
@@ -118,11 +117,11 @@ class Printer:
 
     @contextmanager
     def watch(self, description: str) -> Iterator[Callable[[int], None]]:
-        """A moving line on a terminal, silent anywhere else; the value is to be called with the rows done so far."""
+        """A moving line on a terminal, silent anywhere else; the value is to be called with how many are done."""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
         with moving(*columns, quiet=self.quiet) as bar:
             task = bar.add_task(description)
-            yield lambda rows: bar.update(task, description=f"{description}: {rows:,} rows")
+            yield lambda done: bar.update(task, description=f"{description}: {done:,} done")
 
 
 @contextmanager

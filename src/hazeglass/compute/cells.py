@@ -27,7 +27,7 @@ __all__ = ["Column", "canonical_id", "id_column", "number_column", "numbers_from
 Column = Any
 _NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|([0-9]+{point}?[0-9]*|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
 _PLAIN_ID = "^(0|[1-9][0-9]*|[A-Za-z_][A-Za-z0-9_.:@/-]*)$"  # already in canonical form
-_ID_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?")
+_ID_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLOAT_BITS = 53  # whole numbers of as many bits are exact as floats
 _LONGEST_NUMBER = 400
 
@@ -35,12 +35,18 @@ _LONGEST_NUMBER = 400
 def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
     """The cells as float64, null where one is missing or cannot be read, and how many could not be read."""
     import pyarrow as pa
+
+    try:
+        return _from_objects(column, text) if isinstance(column, list) else _from_arrow(_plain(column), text)
+    except pa.ArrowNotImplementedError:  # a type that Arrow knows and cannot convert
+        return _from_objects(column.to_pylist(), text)
+
+
+def _from_arrow(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]:
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as pt
 
-    if isinstance(column, list):
-        return _from_objects(column, text)
-    array = _plain(column)
     kind = array.type
     if pt.is_float64(kind):
         return array, 0
@@ -115,12 +121,20 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
     one: that two people share `max_rows` costs a few rows, that one person counts as two would break the promise.
     """
     import pyarrow as pa
+
+    try:
+        if not isinstance(column, list):
+            return _ids_from_arrow(_plain(column), text)
+    except pa.ArrowNotImplementedError:
+        column = column.to_pylist()
+    return _each(column, lambda cell: canonical_id(cell, text))
+
+
+def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
+    import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.types as pt
 
-    if isinstance(column, list):
-        return _each(column, lambda cell: canonical_id(cell, text))
-    array = _plain(column)
     kind = array.type
     if pt.is_integer(kind):
         return pc.cast(array, pa.string())
@@ -134,10 +148,13 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
             return decoded
         array = decoded
     elif not (pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
+        if pt.is_timestamp(kind) or pt.is_date(kind):  # a moment is the same moment in every unit
+            array = pc.cast(array, pa.timestamp("ns", tz=getattr(kind, "tz", None)), safe=False)
         try:
-            array = pc.cast(array, pa.string())  # dates and times
+            array = pc.cast(array, pa.string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             return pa.nulls(len(array), pa.string())
+        array = pc.replace_substring_regex(array, r"( 00:00:00)?(\.0+)?(Z?)$", r"\3")
     encoded = array.dictionary_encode()
     cells = encoded.dictionary
     # NumPy's floats know how wide they are, Python's do not.
@@ -161,9 +178,13 @@ def canonical_id(cell: Any, text: TextFormat) -> str | None:
     if bare in text.missing or not bare:
         return None
     number = bare.replace(text.decimal, ".")
-    if len(number) <= _LONGEST_NUMBER and _ID_NUMBER.fullmatch(number):
-        return str(int(number)) if number.lstrip("+-").isdecimal() else _number_id(float(number))
-    return bare if text.trim else word
+    if _ID_NUMBER.fullmatch(number):
+        digits = number.lstrip("+-").lstrip("0") or "0"
+        if len(digits) > _LONGEST_NUMBER:
+            return None
+        whole = "-" * (number[0] == "-") + digits
+        return str(int(whole)) if digits.isdecimal() else _number_id(float(whole))
+    return bare
 
 
 def _word(cell: Any) -> str | None:
@@ -187,7 +208,9 @@ def _number_id(number: Any) -> str | None:
         return None
     if value == int(value):
         return str(int(value))
-    return repr(float(np.float32(value)))  # the coarser float, so that both widths of float give one id
+    if isinstance(number, np.float16):  # too coarse to be told from its neighbours
+        return None
+    return repr(float(np.float32(value)))  # the coarser float, so that both other widths give one id
 
 
 # ----------------------------------------------------------------------------------------------------- helpers
@@ -208,13 +231,13 @@ def _plain(column: Column) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):  # each by itself: dictionaries of several chunks may not go together
         return pa.concat_arrays([_plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
     if isinstance(array, pa.ExtensionArray):
-        array = array.storage
+        return _plain(array.storage)
     if pt.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    elif pt.is_run_end_encoded(array.type):
+        return _plain(array.dictionary_decode())
+    if pt.is_run_end_encoded(array.type):
         import pyarrow.compute as pc
 
-        array = pc.run_end_decode(array)
+        return _plain(pc.run_end_decode(array))
     return array
 
 

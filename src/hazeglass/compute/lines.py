@@ -28,7 +28,7 @@ __all__ = ["BROKEN_LINES", "RANGE_BYTES", "LineReader", "Lines", "csv_header", "
 BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
 RANGE_BYTES = 1 << 23
 _CHUNK_BYTES = 1 << 20
-_LONGEST_HEADER = 1 << 24
+_LONGEST_HEADER = _LONGEST_LINE = 1 << 24  # more than a chunk or a stretch
 _BOM = codecs.BOM_UTF8
 
 
@@ -94,10 +94,11 @@ class Lines:
     def blocks(self) -> Iterator[bytes]:
         """They themselves, in blocks of whole lines that end in a newline."""
         if self.stop is None:
-            yield from _whole_lines(_rows_of_stream(self.place, self.text, self.start))
+            yield from _whole_lines(_without_endless_lines(_rows_of_stream(self.place, self.text, self.start)))
         elif self.start < self.stop:
             with self.place.open_file() as file:
-                yield from self._range(file, self.stop)
+                if block := b"".join(_without_endless_lines(self._range(file, self.stop))):
+                    yield block
 
     def _range(self, file: Any, stop: int) -> Iterator[bytes]:
         at = self.start if self.opens else self.start - 1
@@ -108,12 +109,12 @@ class Lines:
             if first in (0, len(block)):  # a longer line covers the stretch, or the next line starts behind it
                 return
             block = block[first:]
-        held = [block]
-        while not held[-1].endswith(b"\n"):
+        yield block
+        while not block.endswith(b"\n"):
             more = file.read(_CHUNK_BYTES)
             end = more.find(b"\n")
-            held.append(b"\n" if not more else more if end < 0 else more[: end + 1])
-        yield b"".join(held)
+            block = b"\n" if not more else more if end < 0 else more[: end + 1]
+            yield block
 
 
 def ranges(place: Place, text: TextFormat, first: int) -> list[Lines]:
@@ -152,6 +153,23 @@ def _rows_of_stream(place: Place, text: TextFormat, first: int) -> Iterator[byte
         if kept := chunk[skip:]:
             yield kept
         skip = max(0, skip - len(chunk))
+
+
+def _without_endless_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """The same text, but of a line too long to be a row its start alone, with a carriage return that breaks it.
+
+    No memory and no parser is large enough for every line, and one line must not decide whether the others are read.
+    """
+    length = 0  # of the line that the last chunk left open
+    for chunk in chunks:
+        end = chunk.find(b"\n")
+        rest = chunk if end < 0 else chunk[:end]
+        if length + len(rest) > _LONGEST_LINE:
+            broken = b"" if length > _LONGEST_LINE else rest[: _LONGEST_LINE - length] + b"\r "
+            yield broken if end < 0 else broken + chunk[end:]
+        else:
+            yield chunk
+        length = length + len(rest) if end < 0 else len(chunk) - chunk.rfind(b"\n") - 1
 
 
 def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:

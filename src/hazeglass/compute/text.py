@@ -24,7 +24,7 @@ class TextFormat:
     encoding   any of Python's text encodings that reads each line by itself
     missing    what a missing cell may hold, compared without the spaces around it
     header     whether the first line holds the names; if not, `names` does
-    trim       whether spaces around a cell are no part of it
+    trim       whether spaces around a name or a cell are no part of it (numbers and ids never keep them)
     """
 
     separator: str | None = None

@@ -61,8 +61,8 @@ def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
         "Facts about the population are not hidden: that two columns depend on each other is what the release is for, "
         "and someone may draw conclusions about a person from it even if that person's row had not been there.",
         "Other releases of the same rows add up: two promises of mu compose to the square root of the sum of squares.",
-        f"The number of {'persons' if unit.name == 'person' else 'rows'}, the column names, the bounds and the plan are "
-        "public and not protected.",
+        f"The number of {'persons' if unit.name == 'person' else 'rows'}, the column names, the bounds and the plan "
+        "are public and not protected.",
         "Several protected units that belong together (a household over many rows) are protected less than one alone.",
     )
     return Explanation(

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Plan"]
 
 _QUOTED_DELTA = 1e-6
+_LARGEST_WHOLE = 2**50
 _SMALLEST_MU = 1e-20
 _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
 _UNSAID: Any = None  # in the place of a value that follows from the others
@@ -287,6 +288,15 @@ def _check_form(plan: Plan) -> None:
     if plan.round_integers and form != "synthetic":
         raise PlanError('round_integers needs form = "synthetic". Remove it.')
     for column in plan.columns:
+        if (
+            plan.round_integers
+            and column.kind == "integer"
+            and max(abs(column.lower), abs(column.upper)) > _LARGEST_WHOLE
+        ):
+            raise PlanError(
+                f"column {column.name!r}: round_integers needs bounds within 2^50 of 0, beyond which made-up rows could "
+                "leave 64-bit numbers. Narrow the bounds, or leave round_integers out."
+            )
         if column.noise == "discrete" and (form != "table" or plan.clip_radius is not None):
             raise PlanError(
                 f'column {column.name!r}: noise = "discrete" needs form = "table" without clip_radius. Remove it.'

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["PartWriter", "check_design", "describe", "publish", "write_moments", "write_table"]
 
 Progress = Callable[[int], None]
+_LARGEST_WHOLE = 2.0**53  # up to here every whole number is a float of its own
 
 
 @quotes_no_cell
@@ -66,7 +67,7 @@ def publish(
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     sign : the private key to sign the release with, as `hazeglass key new` makes it
-    progress : called with the number of rows done so far
+    progress : called with how many rows are done so far, or persons where those are protected
 
     Returns
     -------
@@ -236,7 +237,7 @@ def _synthetic_batches(made: SyntheticRows, schema: pa.Schema) -> Iterator[pa.Re
 
     for block in made.blocks():
         columns = [
-            np.rint(cells) if pa.types.is_integer(kind) else cells
+            np.clip(np.rint(cells), -_LARGEST_WHOLE, _LARGEST_WHOLE) if pa.types.is_integer(kind) else cells
             for cells, kind in zip(block.T, schema.types, strict=True)
         ]
         arrays = [pa.array(cells).cast(kind) for cells, kind in zip(columns, schema.types, strict=True)]

@@ -4,6 +4,7 @@ read is a missing cell: no cell can make a release fail, and only the publisher 
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +18,7 @@ from hazeglass.compute.engines import Engine
 from hazeglass.compute.lines import BROKEN_LINES
 from hazeglass.compute.pieces import Partition, Piece
 from hazeglass.compute.tables import TableSource
-from hazeglass.errors import DataError, PublisherOnlyWarning, warn
+from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
 
 if TYPE_CHECKING:
@@ -193,10 +194,11 @@ class Rows:
 
     @property
     def public_range(self) -> tuple[int, int]:
-        """Between which numbers the number of rows lies, as everybody knows."""
+        """Between which numbers the number of rows lies, as everybody knows; few synthetic rows have no covariance."""
         if self.persons is None or self.plan.form == "table":
             return self.n, self.n
-        fewest = max(2, self.persons if self.plan.persons is None else 0)
+        least = len(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
+        fewest = max(least, self.persons if self.plan.persons is None else 0)
         return fewest, self.persons * self.plan.unit.max_rows
 
     @property
@@ -222,7 +224,7 @@ class Rows:
             unread += found.unread
             done += found.rows
             if self.progress is not None:
-                self.progress(done)
+                self.progress(done if self.persons is None else round(done * self.persons / max(1, self.n)))
             yield found.value
         if done != self.n:
             raise DataError("the number of rows changed while they were read. Start again when nothing writes to them.")
@@ -235,12 +237,17 @@ class Rows:
             what = "lines that are no rows and count as rows of missing cells"
             if name != BROKEN_LINES:
                 what = f"cells of column {name!r} that are no numbers and count as missing"
-            warn(f"publisher only: {what}: {cells:,}.", PublisherOnlyWarning)
+            _tell(f"publisher only: {what}: {cells:,}.")
         for name in self._empty:
-            warn(f"publisher only: column {name!r} holds no number at all.", PublisherOnlyWarning)
+            _tell(f"publisher only: column {name!r} holds no number at all.")
         if self._nobody:
             what = f"rows without a readable id in {self.plan.id_column!r}, which are nobody's and left out"
-            warn(f"publisher only: {what}: {self._nobody:,}.", PublisherOnlyWarning)
+            _tell(f"publisher only: {what}: {self._nobody:,}.")
+
+
+def _tell(sentence: str) -> None:
+    """To standard error and nowhere else: no release and no answer may hold it, and no filter makes it an error."""
+    sys.stderr.write(f"{sentence}\n")
 
 
 def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolArray, int]:

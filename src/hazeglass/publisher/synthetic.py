@@ -63,7 +63,6 @@ def synthetic_rows(
     stage: Stage, moments: ReleasedMoments, columns: tuple[Column, ...], n: int, entropy: int, rounds: bool
 ) -> SyntheticRows:
     """Rows for one stage's moments: widened where rows were clipped, moved to the nearest covariance if need be."""
-    n = max(n, len(columns) + 2)  # only a noisy number of rows can be smaller here
     widening = widen(moments.second, stage.radius, moments.mean) if stage.clipped else None
     if widening is None:
         stage_mean, covariance = moments.mean, moments.covariance(n)

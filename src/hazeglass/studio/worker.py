@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
-from hazeglass.errors import HazeglassError, HazeglassWarning, PublisherOnlyWarning
+from hazeglass.errors import HazeglassError, HazeglassWarning
 
 __all__ = ["Operation", "Report", "run", "too_late_to_cancel"]
 
@@ -60,11 +60,7 @@ def run(operations: Mapping[str, Operation]) -> None:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", HazeglassWarning)
             result = operations[request["operation"]](request, report)
-        ours = [one for one in caught if issubclass(one.category, HazeglassWarning)]
-        for one in ours:
-            if issubclass(one.category, PublisherOnlyWarning):  # for whoever runs the studio, not for a page
-                sys.stderr.write(f"{one.message}\n")
-        notes = [str(one.message) for one in ours if not issubclass(one.category, PublisherOnlyWarning)]
+        notes = [str(one.message) for one in caught if issubclass(one.category, HazeglassWarning)]
         report.tell(state="done", result={**result, "warnings": notes})
     except KeyboardInterrupt:
         report.tell(state="cancelled")
