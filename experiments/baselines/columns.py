@@ -165,11 +165,11 @@ def smallest_alpha(S: FloatArray, j: int, diagonal_share: float = 1.0) -> float:
 
     p = len(S)
     unit = np.eye(p)[j]
-    room = np.ones((p, 1))
-    room[j] = diagonal_share
+    slack = np.ones((p, 1))
+    slack[j] = diagonal_share
     answer = linprog(
         np.append(np.zeros(p), 1.0),
-        A_ub=np.vstack([np.hstack([S, -room]), np.hstack([-S, -room])]),
+        A_ub=np.vstack([np.hstack([S, -slack]), np.hstack([-S, -slack])]),
         b_ub=np.concatenate([unit, -unit]),
         bounds=[(None, None)] * p + [(0, None)],
         method="highs-ds",
