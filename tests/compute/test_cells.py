@@ -1,7 +1,8 @@
 """A cell means the same number, and the same person, whatever table it came in and whatever stands beside it."""
 
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from decimal import Decimal
+from uuid import UUID
 
 import numpy as np
 import pandas as pd
@@ -115,6 +116,41 @@ def test_one_person_has_one_id_however_it_is_written():
 )
 def test_what_names_nobody_is_nobody(cell):
     assert canonical_id(cell, TEXT) is None
+
+
+SAME_WORD = ["A", " A ", "\ufeffA", "A\u200b", "A\0\0", '"A"', ' "A"', memoryview(b"A"), bytearray(b"A")]
+
+
+def test_what_nobody_sees_is_no_part_of_an_id():
+    assert {canonical_id(cell, TEXT) for cell in SAME_WORD} == {"A"}
+    assert {canonical_id(cell, TEXT) for cell in ("-7", "\u22127", "-\u0667", -7)} == {"-7"}
+    assert canonical_id(6.9999999999, TEXT) == canonical_id(np.float32(6.9999999999), TEXT) == "7"
+    assert canonical_id(100000.001, TEXT) == canonical_id(np.float32(100000.001), TEXT)
+    one = UUID("12345678123456781234567812345678")
+    assert canonical_id(one, TEXT) == canonical_id(str(one), TEXT)
+    if hasattr(pa, "uuid"):
+        assert id_column(pa.array([one.bytes], pa.uuid()), TEXT).to_pylist() == [str(one)]
+
+
+@pytest.mark.parametrize("cell", [object(), [1], {"a": 1}, (1,), range(3), 1j, type])
+def test_an_object_that_is_no_name_names_nobody(cell):
+    """What it says of itself may be its place in memory, another one for every row."""
+    assert canonical_id(cell, TEXT) is None
+
+
+def test_a_word_for_missing_is_one_in_every_type():
+    """One text among numbers turns a frame's column into objects, and must not change whom the others are."""
+    text = TextFormat(missing=("", "NA", "-1"))
+    for column in (pa.array([-1, 7]), pa.array([-1.0, 7.0]), pa.array(["-1", "7"]), [-1, 7], [-1.0, "7"], ["-1.0", 7]):
+        assert id_column(column, text).to_pylist() == [None, "7"]
+
+
+def test_a_moment_is_the_same_in_every_zone():
+    moment = datetime(2020, 1, 1, 10, tzinfo=UTC)
+    zones = [pa.array([moment], pa.timestamp("us", tz=zone)) for zone in ("UTC", "Europe/Berlin")]
+    assert len({id_column(column, TEXT)[0].as_py() for column in zones}) == 1
+    durations = [pa.array([5], pa.duration("s")), pa.array([5000], pa.duration("ms"))]
+    assert len({id_column(column, TEXT)[0].as_py() for column in durations}) == 1
 
 
 def test_spaces_are_no_part_of_an_id_whatever_the_plan_says():

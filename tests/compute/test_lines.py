@@ -1,15 +1,16 @@
 """Every line of a CSV file is a row and is read alone: no cell, quote or byte changes how another line is read."""
 
+import csv
 import gzip
 from collections import Counter
 
 import numpy as np
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from hazeglass.compute import lines
-from hazeglass.compute.lines import BROKEN_LINES, LineReader, csv_header, ranges
+from hazeglass.compute.lines import BROKEN_LINES, LineReader, csv_header, line_pieces
 from hazeglass.compute.places import Place
 from hazeglass.compute.tables import blocks, floats, open_table
 from hazeglass.compute.text import TextFormat
@@ -158,7 +159,7 @@ def test_a_file_with_names_alone_has_no_rows(tmp_path):
         (tmp_path / "x.csv").write_bytes(text.encode())
         assert sum(open_table(tmp_path / "x.csv").sizes()) == 0
         assert csv_header(Place(str(tmp_path / "x.csv")), TextFormat())[0] == ("a", "b")
-    assert len(ranges(Place(str(tmp_path / "x.csv")), TextFormat(), 5)) == 1
+    assert [rows for _, rows in line_pieces(Place(str(tmp_path / "x.csv")), TextFormat())] == [0]
 
 
 @pytest.mark.parametrize("first", [b"\n1,2\n", b'"a,b\n1,2\n', b"\xff,b\n1,2\n"])
@@ -166,3 +167,81 @@ def test_a_header_that_cannot_be_read_is_refused_in_one_sentence(tmp_path, first
     (tmp_path / "x.csv").write_bytes(first)
     with pytest.raises(DataError, match=r"first line"):
         open_table(tmp_path / "x.csv")
+
+
+def written(path, rows, end="\r\n"):
+    """As a program that knows CSV writes it."""
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file, lineterminator=end, quoting=csv.QUOTE_NONNUMERIC).writerows(rows)
+
+
+NOTES = st.text(alphabet='ab",;\n\r 1\u00e9', max_size=12)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.integers(-9, 9), NOTES), min_size=1, max_size=8), st.sampled_from(["\n", "\r\n"]))
+def test_no_text_that_is_written_as_it_should_be_makes_or_hides_a_row(tmp_path, rows, end):
+    """A note of several lines, quotes and separators is one cell, whatever it says."""
+    written(tmp_path / "x.csv", [("id", "a", "note"), *((k, value, note) for k, (value, note) in enumerate(rows))], end)
+    source = open_table(tmp_path / "x.csv")
+    assert sum(source.sizes()) == len(rows)
+    found = np.vstack([floats(batch, ["id", "a"]) for batch in blocks(source, ["id", "a"])])
+    np.testing.assert_array_equal(found, [(k, value) for k, (value, _) in enumerate(rows)])
+
+
+@pytest.mark.parametrize("size", [16, 300, 1 << 23])
+def test_a_note_cannot_put_in_rows_of_its_own(tmp_path, monkeypatch, size):
+    monkeypatch.setattr(lines, "RANGE_BYTES", size)
+    monkeypatch.setattr(lines, "_CHUNK_BYTES", size // 2)
+    note = "\n" + "\n".join(f"q{k},1," for k in range(100)) + "\n"
+    written(
+        tmp_path / "x.csv", [("who", "x", "note"), *(("p", 0, "") for _ in range(50)), ("m", 0, note), ("p", 0, "")]
+    )
+    assert sum(open_table(tmp_path / "x.csv").sizes()) == 52
+    assert read_x(tmp_path / "x.csv").tolist() == [0.0] * 52
+
+
+def read_x(path):
+    source = open_table(path)
+    return np.vstack([floats(batch, ["x"]) for batch in blocks(source, ["x"])]).ravel()
+
+
+@pytest.mark.parametrize("stray", ['"m,5', 'm,"5', '"m"x,5', '"m,5\n"a"b,6'])
+def test_a_quote_that_is_not_closed_ends_with_its_line(tmp_path, stray):
+    rows = ["p,1", stray, "p,2", '"p",3', '"p","4"', "p,5"]
+    (tmp_path / "x.csv").write_text("\n".join(["who,x", *rows]) + "\n")
+    found = read_x(tmp_path / "x.csv")
+    assert [value for value in found if not np.isnan(value) and value < 5] == [1, 2, 3, 4]
+    assert len(found) == 6 + stray.count("\n")
+
+
+def test_a_quoted_cell_that_goes_on_for_too_long_is_a_stray_quote(tmp_path, monkeypatch):
+    monkeypatch.setattr(lines, "_LONGEST_ROW", 50)
+    (tmp_path / "x.csv").write_text('who,x\n"' + "1,1\n" * 40 + '",7\np,2\n')
+    found = read_x(tmp_path / "x.csv")
+    assert len(found) == 42
+    assert found[1] == 1
+    assert found[-1] == 2
+
+
+def test_a_carriage_return_in_quotes_is_a_letter_of_its_cell(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b'x,note\n1,"a\rb"\n2,plain\n3,a\rb\n')
+    np.testing.assert_array_equal(read_x(tmp_path / "x.csv"), [1, 2, NAN])
+
+
+def test_words_for_missing_cells_may_look_like_numbers(tmp_path):
+    (tmp_path / "x.csv").write_text('x,y\n-999,1\n -999 ,2\n-999.0,3\n"-999",4\n5,-999\n')
+    found = read(tmp_path / "x.csv", missing=("", "-999"))
+    np.testing.assert_array_equal(found, [[NAN, 1], [NAN, 2], [-999, 3], [NAN, 4], [5, NAN]])
+
+
+def test_an_empty_file_without_a_header_has_no_rows(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"")
+    assert sum(open_table(tmp_path / "x.csv", TextFormat(header=False, names=("a",))).sizes()) == 0
+    with pytest.raises(DataError, match="is empty"):
+        open_table(tmp_path / "x.csv")
+
+
+def test_names_of_packed_files_may_be_in_capitals(tmp_path):
+    (tmp_path / "X.CSV.GZ").write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    assert read(tmp_path / "X.CSV.GZ").tolist() == [[1, 2]]

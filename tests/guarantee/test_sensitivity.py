@@ -142,7 +142,7 @@ def test_every_unit_has_words(name):
     assert len(Unit(name, readings=96, max_rows=8).in_words) > 10
 
 
-# ---- what a promise for one unit is worth for another, by brute force. A table is a tuple of rows (id, cells).
+# ---- where a promise for one unit is one for another, by brute force. A table is a tuple of rows (id, cells).
 
 WEIGHT = 0.3
 SHAPES = [(2, 4), (4, 2)]  # rows and columns: more of the one, more of the other
@@ -183,14 +183,15 @@ def neighbours(unit, table):
 
 
 @functools.cache
-def released(unit, form, table):
-    """What is public about the table, and what gets noise, in units of it."""
+def released(unit, form, table, persons=None):
+    """What is public about the table, and what gets noise, in units of it. `persons` is their number in the plan."""
     if unit.name == "person":
-        kept, ids = [], [identifier for identifier, _ in table if identifier is not None]
+        kept, ids = [], {identifier for identifier, _ in table if identifier is not None}
         for k, (identifier, cells) in enumerate(table):
             if identifier is not None and [row[0] for row in table[:k]].count(identifier) < unit.max_rows:
                 kept.append(cells)
-        public, x = len(set(ids)), np.array(kept, dtype=float).reshape(len(kept), len(table[0][1]))
+        public = len(ids) if persons is None else len(ids) <= persons  # more ids than persons are refused
+        x = np.array(kept, dtype=float).reshape(len(kept), len(table[0][1]))
     else:
         public, x = len(table), np.array([cells for _, cells in table], dtype=float)
     if form == "table":
@@ -206,8 +207,9 @@ def claimed_distance(unit, form, n, p):
     return moments_distance(unit, columns=p, radius=math.sqrt(p), mean_weight=WEIGHT)
 
 
-def farthest(mine, other):
-    """How far neighbours in the other unit are apart, in units of what a release for mine claims."""
+def farthest(mine, other, persons=None):
+    """How far neighbours in the other unit are apart, in units of what a release for mine claims; infinitely far where
+    something public differs."""
     forms = {"person": ["moments"], "column": ["table"]}.get(mine.name, ["table", "moments"])
     found = 0.0
     for (n, p), form in itertools.product(SHAPES, forms):
@@ -216,43 +218,38 @@ def farthest(mine, other):
         same, other_half = [(1,) * p] * n, [(1, -1) * (p // 2)] * (n // 2)
         for ids, cells in itertools.product(patterns, (same, same[n // 2 :] + other_half)):
             table = tuple(zip(ids, cells, strict=True))
-            public, here = released(mine, form, table)
+            public, here = released(mine, form, table, persons)
             for neighbour in neighbours(other, table):
-                theirs, there = released(mine, form, neighbour)
-                if public == theirs:
-                    found = max(found, float(np.linalg.norm(here - there)) / claimed)
-                elif mine.name != "person":  # the number of rows, which other units' neighbours share
+                theirs, there = released(mine, form, neighbour, persons)
+                if public != theirs:
                     return math.inf
+                found = max(found, float(np.linalg.norm(here - there)) / claimed)
     return found
 
 
 @pytest.mark.parametrize("mine", COMPARED, ids=lambda unit: f"{unit.name}-{unit.readings}-{unit.max_rows}")
-def test_a_promise_holds_for_another_unit_as_many_times_as_that_touches_this_one(mine):
+def test_a_unit_covers_another_exactly_where_its_promise_holds_for_it(mine):
     for other in COMPARED:
-        times, found = mine.touched_by(other), farthest(mine, other)
-        if times is None:
-            assert found > 1, (mine, other)  # so its mu is no promise for the other
-        else:
-            assert found <= times * (1 + 1e-12), (mine, other)
+        assert mine.covers(other) == (farthest(mine, other) <= 1 + 1e-12), (mine, other)
 
 
-def test_a_record_that_changes_its_id_moves_twice_what_one_person_may():
-    person = Unit("person", max_rows=1)
-    assert person.touched_by(Unit("record")) == person.touched_by(Unit("entry")) == 2
-    assert farthest(person, Unit("record")) > 1.99
-    assert farthest(Unit("person", max_rows=2), Unit("person", max_rows=1)) <= 1
-    assert farthest(person, Unit("person", max_rows=2)) <= 1  # what exceeds the cap never enters
+@pytest.mark.parametrize("other", [Unit("record"), Unit("entry")], ids=lambda unit: unit.name)
+@pytest.mark.parametrize("person", [Unit("person", max_rows=m) for m in (1, 2)], ids=lambda unit: str(unit.max_rows))
+def test_a_changed_id_shows_in_the_number_of_ids_and_in_the_refusal_of_too_many(person, other):
+    """Why a person covers neither a record nor a cell, be the persons counted from the data or stated in the plan."""
+    assert farthest(person, other) == farthest(person, other, persons=2) == math.inf
+    assert not person.covers(other)
 
 
-def test_in_a_table_by_person_one_changed_id_may_move_every_row():
-    """Why a ledger for records takes no such table: as many rows are kept, and most stand one place further down."""
-    person = Unit("person", max_rows=1)
-    between = tuple((f"p{k}", ((-1) ** k,)) for k in range(20))
-    before = (("a", (1,)), ("a", (1,)), *between, ("b", (1,)))
-    after = replaced(before, {0: ("b", (1,))})
-    kept = [released(person, "table", table)[1] for table in (before, after)]
-    assert kept[0].size == kept[1].size == 22
-    assert np.linalg.norm(kept[0] - kept[1]) > 4 * table_distance(person, columns=1, rows=22)
+def test_a_record_that_changes_its_id_moves_two_persons_even_where_their_number_shows_nothing():
+    assert farthest(Unit("person", max_rows=1), Unit("record"), persons=4) > 1.99
+
+
+def test_a_person_is_covered_whatever_the_caps_are():
+    """What exceeds a cap never enters."""
+    for mine, other in itertools.product((1, 2), repeat=2):
+        assert Unit("person", max_rows=mine).covers(Unit("person", max_rows=other))
+    assert Unit("person", max_rows=2).covers(Unit("person", max_rows=300))
 
 
 def test_a_clipped_row_never_counts_for_more_than_the_box_it_lies_in():

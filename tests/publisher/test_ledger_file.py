@@ -1,15 +1,18 @@
+import json
 import multiprocessing
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import replace
 
 import pytest
 
 from hazeglass.errors import BudgetExceededError, InputError, OutputError
 from hazeglass.guarantee.ledger import Charge, compose
 from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.publisher.ledger_events import append, read_events
 from hazeglass.publisher.ledger_file import Ledger
 
 
@@ -96,6 +99,19 @@ def test_a_name_that_a_release_could_not_repeat_is_refused(tmp_path, name):
 def test_a_ledger_of_version_1_is_refused_with_the_way_out(ledger):
     damage(ledger.path, "PRAGMA user_version = 1")
     with pytest.raises(InputError, match=r"of version 1; this hazeglass reads version 2\. Start a new one whose --mu"):
+        Ledger.open(ledger.path)
+
+
+def test_a_charge_that_says_more_than_its_mu_is_refused_and_not_undercounted(ledger):
+    """Before version 2 was released, a charge could say that its mu was taken several times."""
+    ledger.charge(Charge(0.3))
+    with sqlite3.connect(ledger.path) as connection:
+        first, event = read_events(connection, ledger.path)
+        connection.execute("DELETE FROM events WHERE sequence = 2")
+        text = json.dumps({**json.loads(event.text), "times": 2})
+        append(connection, replace(event, text=text), first)
+    connection.close()
+    with pytest.raises(InputError, match=r"Charge 1 of this ledger .* Start a new one whose --mu is what is left"):
         Ledger.open(ledger.path)
 
 

@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -93,6 +94,17 @@ def test_ids_and_values_that_are_chunked_differently_stay_together(make_plan, mo
         }
     )
     assert kept(make_plan, data)[0] == [0, 1, 6, 7]
+
+
+def test_rows_that_come_in_another_order_the_second_time_are_refused(make_plan, tmp_path):
+    """Which rows of a person are used was chosen by their places."""
+    frames = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({"customer_no": ["big"] * 50 + [f"p{k}" for k in range(50)], **dict.fromkeys("abc", 0.0)})
+    shuffled = frames.from_pandas(frame, npartitions=2).map_partitions(lambda part: part.sample(frac=1), meta=frame[:0])
+    with pytest.raises(DataError, match="ids changed while they were read"):
+        hg.publish(shuffled, person_plan(make_plan), tmp_path / "r", engine="serial")
+    steady = hg.publish(frames.from_pandas(frame, npartitions=1), person_plan(make_plan), tmp_path / "s")
+    assert steady.manifest.persons == 51
 
 
 def test_the_number_of_rows_is_noised_and_the_number_of_persons_is_not(make_plan, tmp_path):

@@ -17,7 +17,7 @@ Edge = Mapping[str, Any]
 _NOT_ATTRIBUTES = ("source", "target", "selected")
 # What a spreadsheet takes for the start of a formula, at the start of a cell or behind what it may take for a separator
 # (OWASP, "CSV injection"); full-width signs count as well.
-_FORMULA = re.compile(r"(^|[,;\t\r\n])(?=[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+_FORMULA = re.compile(r"(^|[,;|\t\r\n])(?=[\s\x00\u00a0\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
 
 
 def never_a_formula(text: str) -> str:

@@ -213,7 +213,7 @@ def show_history(file: LedgerArgument, json: JsonOption = False, quiet: QuietOpt
     for heading in ("no.", "charged at", "mu", "state", "release"):
         table.add_column(heading, justify="right" if heading in ("no.", "mu") else "left")
     for entry in entries:
-        mu = f"{entry.mu:.4g}" + (f" ({entry.times} x {entry.charge.mu:.4g})" if entry.times > 1 else "")
+        mu = f"{entry.charge.mu:.4g}"
         table.add_row(str(entry.id), entry.charged_at, mu, entry.state, plain(entry.charge.label))
     printer.say(table)
 

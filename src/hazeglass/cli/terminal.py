@@ -87,7 +87,7 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
                         typer.echo(f"note: {warning.message}", err=True)
         except HazeglassError as error:
-            typer.echo(f"hazeglass: {error}", err=True)
+            typer.echo(f"hazeglass: {_printable(error)}", err=True)
             raise typer.Exit(error.exit_status) from None
         except KeyboardInterrupt:
             typer.echo("hazeglass: interrupted. What was complete by then is there; nothing is half-written.", err=True)
@@ -136,7 +136,12 @@ def moving(*columns: ProgressColumn, quiet: bool = False) -> Iterator[Progress]:
 
 def plain(text: object) -> str:
     """A name from a file, made safe to print: no markup, no control characters."""
-    return escape("".join(c if c.isprintable() else "\ufffd" for c in str(text)))
+    return escape(_printable(text))
+
+
+def _printable(text: object) -> str:
+    """A name may hold anything, also what moves the cursor."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in str(text))
 
 
 def _finite(value: Any) -> Any:

@@ -6,13 +6,16 @@ nothing is refused: what cannot be read is null, and how many such cells there w
 
 from __future__ import annotations
 
+import datetime
 import math
 import numbers
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 import numpy as np
 
@@ -21,7 +24,7 @@ from hazeglass.compute.text import TextFormat
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "canonical_id", "id_column", "number_column", "numbers_from_text"]
+__all__ = ["Column", "canonical_id", "id_column", "number_column", "numbers_from_text", "words_like_numbers"]
 
 # A column of some rows: an Arrow array, or Python objects where a data frame holds such.
 Column = Any
@@ -30,6 +33,7 @@ _PLAIN_ID = "^(0|[1-9][0-9]*|[A-Za-z_][A-Za-z0-9_.:@/-]*)$"  # already in canoni
 _ID_NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 _FLOAT_BITS = 53  # whole numbers of as many bits are exact as floats
 _LONGEST_NUMBER = 400
+_MIDNIGHT = r"( 00:00:00)?(\.0+)?(Z?)$"
 
 
 def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
@@ -63,6 +67,9 @@ def numbers_from_text(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]
     import pyarrow.compute as pc
 
     raw = array.cast(pa.large_binary())
+    if words_like_numbers(text):
+        said = [None if cell is None or cell.strip() in text.missing_bytes else cell for cell in raw.to_pylist()]
+        raw = pa.array(said, pa.large_binary())
     is_number = pc.fill_null(pc.match_substring_regex(raw, _NUMBER.format(point=re.escape(text.decimal))), False)
     readable = pc.if_else(is_number, raw, None).cast(pa.large_string())
     trimmed = pc.replace_substring(pc.ascii_trim(readable, " \t"), text.decimal, ".")
@@ -71,8 +78,12 @@ def numbers_from_text(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]
     except pa.ArrowInvalid:  # an older Arrow takes no sign of plus and no infinity
         values = pa.array([None if cell is None else float(cell) for cell in trimmed.to_pylist()], pa.float64())
     left = raw.filter(pc.and_(pc.is_valid(raw), pc.invert(is_number)))
-    words = {word.encode() for word in text.missing}
-    return values, sum(cell.strip() not in words for cell in left.to_pylist())
+    return values, sum(cell.strip() not in text.missing_bytes for cell in left.to_pylist())
+
+
+def words_like_numbers(text: TextFormat) -> bool:
+    """Whether a word for a missing cell (-999) could be read as a number."""
+    return any(re.fullmatch(_NUMBER.format(point=re.escape(text.decimal)), word) for word in text.missing)
 
 
 def _from_objects(cells: list[Any], text: TextFormat) -> tuple[pa.Array, int]:
@@ -83,14 +94,15 @@ def _from_objects(cells: list[Any], text: TextFormat) -> tuple[pa.Array, int]:
     words: dict[int, str | bytes] = {}
     unread = 0
     for k, cell in enumerate(cells):
-        if isinstance(cell, str | bytes):
+        kind = type(cell)  # what an object says of itself is not asked
+        if issubclass(kind, str | bytes):
             words[k] = cell
-        elif isinstance(cell, numbers.Real | Decimal | np.bool_):
+        elif issubclass(kind, numbers.Real | Decimal | np.bool_):
             values[k] = _as_float(cell)
         elif not _is_missing(cell):
             unread += 1
     if words:
-        raw = [word.encode("utf-8", "replace") if isinstance(word, str) else word for word in words.values()]
+        raw = [str.encode(word, "utf-8", "replace") if isinstance(word, str) else word for word in words.values()]
         read, unread_words = numbers_from_text(pa.array(raw, pa.large_binary()), text)
         values[list(words)] = read.to_numpy(zero_copy_only=False)
         unread += unread_words
@@ -137,24 +149,17 @@ def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
 
     kind = array.type
     if pt.is_integer(kind):
-        return pc.cast(array, pa.string())
+        return _named(pc.cast(array, pa.string()), text)
     if _is_text(kind):
-        decoded = _decoded(array)
-        plain = pc.and_(
-            pc.match_substring_regex(decoded, _PLAIN_ID),
-            pc.invert(pc.is_in(decoded, pa.array(text.missing, pa.string()))),
-        )
-        if not pc.any(pc.invert(pc.fill_null(plain, True))).as_py():
-            return decoded
-        array = decoded
+        array = _decoded(array)
+        if not pc.any(pc.invert(pc.fill_null(pc.match_substring_regex(array, _PLAIN_ID), True))).as_py():
+            return _named(array, text)
     elif not (pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind) or pt.is_null(kind)):
-        if pt.is_timestamp(kind) or pt.is_date(kind):  # a moment is the same moment in every unit
-            array = pc.cast(array, pa.timestamp("ns", tz=getattr(kind, "tz", None)), safe=False)
         try:
-            array = pc.cast(array, pa.string())
+            array = pc.cast(_in_one_unit(array), pa.string())
         except (pa.ArrowNotImplementedError, pa.ArrowInvalid):
             return pa.nulls(len(array), pa.string())
-        array = pc.replace_substring_regex(array, r"( 00:00:00)?(\.0+)?(Z?)$", r"\3")
+        array = pc.replace_substring_regex(array, _MIDNIGHT, r"\3")
     encoded = array.dictionary_encode()
     cells = encoded.dictionary
     # NumPy's floats know how wide they are, Python's do not.
@@ -163,41 +168,89 @@ def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
     return canonical.take(encoded.indices)
 
 
+def _in_one_unit(array: pa.Array) -> pa.Array:
+    """Moments, times and durations as nanoseconds (of UTC), so that the same one is the same in every file."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as pt
+
+    kind = array.type
+    if pt.is_timestamp(kind) or pt.is_date(kind):
+        zone = "UTC" if getattr(kind, "tz", None) else None
+        return pc.cast(array, pa.timestamp("ns", tz=zone), safe=False)
+    if pt.is_time(kind):
+        return pc.cast(array, pa.time64("ns"))
+    if pt.is_duration(kind):
+        return pc.cast(pc.cast(array, pa.duration("ns"), safe=False), pa.int64())
+    return array
+
+
+def _named(ids: pa.Array, text: TextFormat) -> pa.Array:
+    """Ids in canonical form, but for those that are a word for a missing cell."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    return pc.if_else(pc.is_in(ids, pa.array(sorted(_missing_ids(text)), pa.string())), None, ids)
+
+
+@cache
+def _missing_ids(text: TextFormat) -> frozenset[str]:
+    """The words for a missing cell as ids would be written: -1 and "-1.0" are one word."""
+    return frozenset(form for word in text.missing if (form := _canonical(word, text)) is not None)
+
+
 def canonical_id(cell: Any, text: TextFormat) -> str | None:
     """One id in its canonical form, or None.
 
     >>> [canonical_id(cell, TextFormat()) for cell in (7, "7", " 07 ", 7.0, "7.0", -0.0, "A7", "NA", float("nan"))]
     ['7', '7', '7', '7', '7', '0', 'A7', None, None]
     """
-    if _is_missing(cell):
-        return None
-    if isinstance(cell, numbers.Real) and not isinstance(cell, numbers.Integral):
+    form = _canonical(cell, text)
+    return None if form in _missing_ids(text) else form
+
+
+def _canonical(cell: Any, text: TextFormat) -> str | None:
+    kind = type(cell)  # what an object says of itself is not asked
+    if issubclass(kind, numbers.Real) and not issubclass(kind, numbers.Integral):
         return _number_id(cell)
-    word = _word(cell)
-    bare = "" if word is None else word.strip()
-    if bare in text.missing or not bare:
-        return None
-    number = bare.replace(text.decimal, ".")
+    word = "" if _is_missing(cell) else (_word(cell) or "").strip("\0 \t\r\n\v\f")
+    if len(word) > 1 and word[0] == word[-1] == '"':
+        word = word[1:-1].strip()
+    number = word.replace(text.decimal, ".")
     if _ID_NUMBER.fullmatch(number):
         digits = number.lstrip("+-").lstrip("0") or "0"
         if len(digits) > _LONGEST_NUMBER:
             return None
         whole = "-" * (number[0] == "-") + digits
         return str(int(whole)) if digits.isdecimal() else _number_id(float(whole))
-    return bare
+    return word or None
 
 
 def _word(cell: Any) -> str | None:
-    """The cell as text; None where it is none that can be written down, or does not say."""
+    """The cell as text; None where it is of a kind that names nobody, or cannot be written down."""
+    kind = type(cell)
     try:
-        whole = isinstance(cell, numbers.Integral | np.bool_)
-        word = cell.decode("utf-8") if isinstance(cell, bytes) else str(int(cell) if whole else cell)
+        if issubclass(kind, str):
+            word = "".join(cell)
+        elif issubclass(kind, bytes | bytearray | memoryview):
+            word = bytes(cell).decode("utf-8")
+        elif issubclass(kind, numbers.Integral | np.bool_):
+            word = str(int(cell))
+        elif issubclass(kind, datetime.datetime):
+            word = re.sub(_MIDNIGHT, r"\3", cell.isoformat(" "))
+        elif issubclass(kind, Decimal | UUID | datetime.date):
+            word = str(cell)
+        else:
+            return None
         word.encode("utf-8")
-    except (
-        Exception
-    ):  # half a character, a whole number of ten thousand digits, or what an object of its own kind raises
+    except Exception:  # half a character, a whole number of ten thousand digits, or what an odd subclass raises
         return None
-    return unicodedata.normalize("NFKC", word)
+    plain = unicodedata.normalize("NFKC", word).replace("\u2212", "-")
+    if plain.isascii():
+        return plain
+    # Marks that nobody sees are no part of an id, and digits are digits in every script.
+    seen = (letter for letter in plain if unicodedata.category(letter) != "Cf")
+    return "".join(str(unicodedata.decimal(letter, letter)) for letter in seen)
 
 
 def _number_id(number: Any) -> str | None:
@@ -210,7 +263,8 @@ def _number_id(number: Any) -> str | None:
         return str(int(value))
     if isinstance(number, np.float16):  # too coarse to be told from its neighbours
         return None
-    return repr(float(np.float32(value)))  # the coarser float, so that both other widths give one id
+    coarse = float(np.float32(value))  # the coarser float, so that both other widths give one id
+    return str(int(coarse)) if coarse == int(coarse) else repr(coarse)
 
 
 # ----------------------------------------------------------------------------------------------------- helpers
@@ -231,6 +285,8 @@ def _plain(column: Column) -> pa.Array:
     if isinstance(column, pa.ChunkedArray):  # each by itself: dictionaries of several chunks may not go together
         return pa.concat_arrays([_plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
     if isinstance(array, pa.ExtensionArray):
+        if array.type.extension_name == "arrow.uuid":
+            return pa.array([None if cell is None else str(cell) for cell in array.to_pylist()], pa.string())
         return _plain(array.storage)
     if pt.is_dictionary(array.type):
         return _plain(array.dictionary_decode())

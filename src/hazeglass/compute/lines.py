@@ -1,7 +1,8 @@
 """CSV as lines: every line of a file is a row, and every line is read alone.
 
-What one line holds cannot change how another is read: a quote that is never closed ends with its line, a line with too
-few or too many fields is a row whose cells are all missing, and a blank line is a row too. The format (separator,
+What one row holds cannot change how another is read. A quoted cell may hold line ends, and its row is then put on one
+line first; a quote that is not closed as it should be ends with its line; a line with too few or too many fields is a
+row whose cells are all missing, and a blank line is a row too. The format (separator,
 decimal mark, encoding, words for missing) comes from the plan and is never detected. Arrow parses and converts whole
 blocks of lines; only blocks with a line or a cell that it refuses are looked at more closely.
 """
@@ -12,10 +13,15 @@ import codecs
 import csv
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from hazeglass.compute.cells import number_column
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.compute.cells import number_column, words_like_numbers
 from hazeglass.compute.places import Place
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
@@ -23,12 +29,14 @@ from hazeglass.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BROKEN_LINES", "RANGE_BYTES", "LineReader", "Lines", "csv_header", "ranges"]
+__all__ = ["BROKEN_LINES", "RANGE_BYTES", "LineReader", "Lines", "csv_header", "line_pieces"]
 
 BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
 RANGE_BYTES = 1 << 23
 _CHUNK_BYTES = 1 << 20
 _LONGEST_HEADER = _LONGEST_LINE = 1 << 24  # more than a chunk or a stretch
+_LONGEST_ROW = 1 << 20  # of several lines
+_AT_ONCE = 16  # stretches that are counted side by side
 _BOM = codecs.BOM_UTF8
 
 
@@ -40,6 +48,8 @@ def csv_header(place: Place, text: TextFormat) -> tuple[tuple[str, ...], int]:
         if b"\n" in chunk or len(first) > _LONGEST_HEADER:
             break
     mark = len(_BOM) if first.startswith(_BOM) else 0
+    if not first and text.header:
+        raise DataError(f"{place.name} is empty: it must hold a header and at least 2 rows.")
     if not text.header:
         return text.names, mark
     line, newline, _ = first[mark:].partition(b"\n")
@@ -63,10 +73,11 @@ def separator(place: Place, text: TextFormat) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines that start in a stretch of a file's bytes.
+    """The lines that start in a stretch of a file's bytes, each of them a row.
 
-    start  the first byte; `opens` says that a line starts there, and not only behind the next newline
-    stop   the byte behind the last, or None for all to the end, where a file can only be read as a whole
+    start    the first byte; `opens` says that a line starts there, and not only behind the next newline
+    stop     the byte behind the last, or None for all to the end, where a file can only be read as a whole
+    columns  how many fields a row has
     """
 
     place: Place
@@ -74,27 +85,22 @@ class Lines:
     start: int
     stop: int | None
     opens: bool
+    columns: int
 
-    def count(self) -> int:
-        """How many there are."""
-        if self.stop is None:
-            lines, last = 0, b"\n"
-            for chunk in _rows_of_stream(self.place, self.text, self.start):
-                lines, last = lines + chunk.count(b"\n"), chunk[-1:]
-            return lines + (last != b"\n")
-        if self.start >= self.stop:
-            return 0
-        lines, at = (1, self.start) if self.opens else (0, self.start - 1)
-        with self.place.open_file() as file:
-            file.seek(at)
-            while at < self.stop - 1 and (chunk := file.read(min(_CHUNK_BYTES, self.stop - 1 - at))):
-                lines, at = lines + chunk.count(b"\n"), at + len(chunk)
-        return lines
+    def count(self) -> tuple[int, bool]:
+        """How many there are, and whether a quoted cell may go on in the line after one of them."""
+        rows, goes_on = 0, False
+        for block in self.blocks():
+            rows += block.count(b"\n")
+            goes_on = goes_on or _odd_lines(block).size > 0
+        return rows, goes_on
 
     def blocks(self) -> Iterator[bytes]:
         """They themselves, in blocks of whole lines that end in a newline."""
         if self.stop is None:
-            yield from _whole_lines(_without_endless_lines(_rows_of_stream(self.place, self.text, self.start)))
+            rows = _rows_of_stream(self.place, self.text, self.start)
+            mark = separator(self.place, self.text).encode()
+            yield from _on_one_line(_whole_lines(_without_endless_lines(rows)), mark, self.columns)
         elif self.start < self.stop:
             with self.place.open_file() as file:
                 if block := b"".join(_without_endless_lines(self._range(file, self.stop))):
@@ -117,12 +123,88 @@ class Lines:
             yield block
 
 
-def ranges(place: Place, text: TextFormat, first: int) -> list[Lines]:
-    """A file's rows in stretches that can be read one by one; one stretch where it can only be read from its start."""
-    if place.suffix.endswith(".gz") or not _is_utf8(text):
-        return [Lines(place, text, first, None, opens=True)]
-    starts = range(first, max(place.size, first + 1), RANGE_BYTES)
-    return [Lines(place, text, at, min(at + RANGE_BYTES, place.size), opens=at == first) for at in starts]
+def line_pieces(place: Place, text: TextFormat) -> list[tuple[Lines, int]]:
+    """A file's rows in stretches that can be read one by one, with the number of rows of each.
+
+    A file is a single stretch where it can only be read from its start: packed, in another encoding, or with quoted
+    cells that may go on in the next line.
+    """
+    names, first = csv_header(place, text)
+    whole = Lines(place, text, first, None, opens=True, columns=len(names))
+    if not place.suffix.endswith(".gz") and _is_utf8(text):
+        starts = range(first, max(place.size, first + 1), RANGE_BYTES)
+        stretches = [
+            replace(whole, start=at, stop=min(at + RANGE_BYTES, place.size), opens=at == first) for at in starts
+        ]
+        with ThreadPoolExecutor(min(_AT_ONCE, len(stretches))) as pool:
+            counted = list(pool.map(Lines.count, stretches))
+        if not any(goes_on for _, goes_on in counted):
+            return [(lines, rows) for lines, (rows, _) in zip(stretches, counted, strict=True)]
+    return [(whole, whole.count()[0])]
+
+
+def _odd_lines(block: bytes) -> npt.NDArray[np.intp]:
+    """Where lines with an odd number of quotes start: only their last cell can go on in the next line."""
+    if b'"' not in block:
+        return np.zeros(0, dtype=np.intp)
+    raw = np.frombuffer(block, dtype=np.uint8)
+    starts = np.concatenate(([0], np.flatnonzero(raw == ord("\n"))[:-1] + 1))
+    quotes = np.add.reduceat((raw == ord('"')).view(np.uint8), starts)
+    return np.asarray(starts[quotes % 2 == 1])
+
+
+def _on_one_line(blocks: Iterator[bytes], mark: bytes, columns: int) -> Iterator[bytes]:
+    """The same rows, each on one line: in quoted cells that go over several lines, line ends become spaces.
+
+    A quoted cell goes on only where it is closed as it should be, before a separator or the end of a line, and gives a
+    row with all its fields. Otherwise the quote is a stray one, and its line alone is broken.
+    """
+    held = b""
+    for block in chain(blocks, [b""]):
+        text, final, done, out = held + block, not block, 0, []
+        held = b""
+        for start in _odd_lines(text).tolist():
+            if start < done:
+                continue
+            end = _row_end(text[start : start + _LONGEST_ROW], mark, columns)
+            if end is None and not final and len(text) - start < _LONGEST_ROW:
+                out.append(text[done:start])
+                held, done = text[start:], len(text)
+                break
+            if end:
+                row = text[start : start + end - 1]
+                out += [text[done:start], row.replace(b"\r", b" ").replace(b"\n", b" "), b"\n"]
+                done = start + end
+        if whole := b"".join([*out, text[done:]]):
+            yield whole
+
+
+def _row_end(text: bytes, mark: bytes, columns: int) -> int | None:
+    """Where the row ends that starts with the text; 0 where it is not one of several lines, None where it goes on."""
+    at, fields = 0, 1
+    while True:
+        if text[at : at + 1] == b'"':
+            at = _closing(text, at + 1)
+            if at < 0 or text[at:] in (b"", b"\r"):
+                return None
+            if text[at : at + 1] not in (mark, b"\n") and text[at : at + 2] != b"\r\n":
+                return 0
+        cell, line = text.find(mark, at), text.find(b"\n", at)
+        if 0 <= cell < line or (line < 0 <= cell):
+            at, fields = cell + 1, fields + 1
+        elif line < 0:
+            return None
+        else:
+            return line + 1 if fields == columns and b"\n" in text[:line] else 0
+
+
+def _closing(text: bytes, at: int) -> int:
+    """Behind the quote that closes a cell; two quotes are one of its letters."""
+    while (at := text.find(b'"', at)) >= 0:
+        if text[at + 1 : at + 2] != b'"':
+            return at + 1
+        at += 2
+    return -1
 
 
 def _is_utf8(text: TextFormat) -> bool:
@@ -133,10 +215,13 @@ def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
     """The file as UTF-8; a byte that its encoding does not have becomes a character that is in no number."""
     decoder = None if _is_utf8(text) else codecs.getincrementaldecoder(text.encoding)("replace")
     with place.open_stream() as stream:
-        while chunk := _read(stream, place):
-            yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8")
-        if decoder is not None and (last := decoder.decode(b"", final=True)):
-            yield last.encode("utf-8")
+        try:
+            while chunk := _read(stream, place):
+                yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8")
+            if decoder is not None and (last := decoder.decode(b"", final=True)):
+                yield last.encode("utf-8")
+        except UnicodeError:
+            raise DataError(f"{place.name} does not begin as a file in {text.encoding} does.") from None
 
 
 def _read(stream: Any, place: Place) -> bytes:
@@ -194,6 +279,7 @@ class LineReader:
         self._text, self._names = text, list(names)
         self._separator = separator(place, text)
         self._mark = self._separator.encode()
+        self._said_in_numbers = words_like_numbers(text)
         self._empty = self._mark * (len(names) - 1)
 
     def columns(
@@ -203,7 +289,9 @@ class LineReader:
         import pyarrow as pa
 
         lines = block.count(b"\n")
-        table = self._parsed(block, lines, {name: pa.float64() for name in numbers}, [*numbers, *others])
+        # Arrow compares words for missing cells with the spaces around a cell, which matters where one is a number.
+        types = {} if self._said_in_numbers else {name: pa.float64() for name in numbers}
+        table = self._parsed(block, lines, types, [*numbers, *others]) if types or not numbers else None
         if table is not None:
             return {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
         block, broken = self._mended(block)
@@ -258,6 +346,8 @@ class LineReader:
         while waiting:
             first, end = waiting.pop()
             if self._are_rows(lines[first:end]):
+                if end - first == 1:  # a carriage return that is left stands in quotes
+                    lines[first] = lines[first].removesuffix(b"\r").replace(b"\r", b" ")
                 continue
             if end - first == 1:
                 lines[first] = self._empty
@@ -269,7 +359,7 @@ class LineReader:
 
     def _plain(self, block: bytes) -> bool:
         """Whether lines end where Arrow ends them: no carriage return by itself, and no blank line among fields."""
-        if block.count(b"\r") != block.count(b"\r\n"):
+        if block.count(b"\r") != block.count(b"\r\n") and block.count(b"\n") > 1:
             return False
         blank = block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
         return len(self._names) == 1 or not blank

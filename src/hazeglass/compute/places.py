@@ -44,12 +44,10 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """'csv' or 'parquet'; refused when the name says neither, or the file is empty."""
+        """'csv' or 'parquet'; refused when the name says neither."""
         kind = SUFFIXES.get(self.suffix)
         if kind is None:
             raise DataError(f"the data file must end in .csv, .csv.gz, .tsv or .parquet, got {self.name!r}.")
-        if self.size == 0:
-            raise DataError(f"{self.name} is empty: it must hold a header and at least 2 rows.")
         return kind
 
     @property
@@ -63,7 +61,8 @@ class Place:
 
     def open_stream(self) -> Any:
         """For reading from the start, unpacked where the name says it is packed."""
-        return _file_system(self.address).open_input_stream(self.path)
+        packed = "gzip" if self.suffix.endswith(".gz") else None
+        return _file_system(self.address).open_input_stream(self.path, compression=packed)
 
 
 def expand(text: str) -> tuple[Place, ...]:

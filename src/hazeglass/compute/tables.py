@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.compute.cells import Column
-from hazeglass.compute.lines import LineReader, csv_header, ranges
+from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.text import TextFormat
@@ -34,7 +34,7 @@ __all__ = ["BLOCK_ROWS", "SOURCES", "TableSource", "blocks", "floats", "frame_co
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
 _PIECE_ROWS = 1 << 18
-_AT_ONCE = 16  # footers, or stretches of lines, that are looked at side by side
+_AT_ONCE = 16  # footers that are looked at side by side
 
 
 class TableSource(Protocol):
@@ -271,7 +271,7 @@ class _CsvFiles:
         """A guess: what the first lines can be read as."""
         import pyarrow.compute as pc
 
-        first = next((block for lines in self._lines[:1] for block in lines.blocks()), b"")
+        first = next((block for lines, _ in self._lines[:1] for block in lines.blocks()), b"")
         unread: Counter[str] = Counter()
         columns = LineReader(self.places[0], self.text, self.names).columns(first, self.names, (), unread)
         return {
@@ -284,20 +284,15 @@ class _CsvFiles:
         }
 
     @cached_property
-    def _lines(self) -> list[Any]:
-        return [lines for place in self.places for lines in ranges(place, self.text, csv_header(place, self.text)[1])]
-
-    @cached_property
-    def _counts(self) -> list[int]:
-        with ThreadPoolExecutor(min(_AT_ONCE, len(self._lines))) as pool:
-            return list(pool.map(lambda lines: lines.count(), self._lines))
+    def _lines(self) -> list[tuple[Lines, int]]:
+        return [piece for place in self.places for piece in line_pieces(place, self.text)]
 
     def sizes(self) -> list[int]:
-        return self._counts
+        return [rows for _, rows in self._lines]
 
     def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
         wanted = _wanted(numbers, ids, len(self.names), self.text)
-        return (TextLines(number, lines, wanted) for number, lines in enumerate(self._lines))
+        return (TextLines(number, lines, wanted) for number, (lines, _) in enumerate(self._lines))
 
 
 # --------------------------------------------------------------------------------------------------------- dask
@@ -329,7 +324,8 @@ class _DaskFrame:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        return [int(rows) for rows in self.frame.map_partitions(len, enforce_metadata=False).compute()]
+        counted = self.frame.map_partitions(len, enforce_metadata=False).compute()
+        return [int(rows) for rows in np.atleast_1d(np.asarray(counted))]  # one partition alone gives a number
 
     def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
         wanted = _wanted(numbers, ids, len(self.names), self.text)

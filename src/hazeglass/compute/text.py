@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import codecs
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
 from hazeglass.errors import PlanError
 
 __all__ = ["TextFormat"]
 
+_MOST_WORDS, _LONGEST_WORD = 200, 100
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 # Text codecs in which one byte changes how those after it are read, or which are no way to write a file.
-_UNUSABLE = ("utf-7", "hz", "iso2022", "idna", "punycode", "unicode-escape", "raw-unicode-escape", "undefined")
+# (euc_kr: one of its characters takes eight bytes, whatever they are.)
+_UNUSABLE = (
+    "euc-kr",
+    "utf-7",
+    "hz",
+    "iso2022",
+    "idna",
+    "punycode",
+    "unicode-escape",
+    "raw-unicode-escape",
+    "undefined",
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +62,11 @@ class TextFormat:
                 f"text.missing holds {_short(padded[0])}, but cells are compared without the spaces around them. "
                 "Remove the spaces."
             )
+        if len(self.missing) > _MOST_WORDS or any(len(word) > _LONGEST_WORD for word in self.missing):
+            raise PlanError(
+                f"text.missing holds at most {_MOST_WORDS} words of at most {_LONGEST_WORD} characters, got "
+                f"{len(self.missing)} words. What cannot be read counts as missing anyway."
+            )
         _check_names(self.header, self.names)
 
     def to_dict(self) -> dict[str, Any]:
@@ -56,6 +74,11 @@ class TextFormat:
         usual = asdict(TextFormat())
         said = {key: value for key, value in asdict(self).items() if value != usual[key]}
         return {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
+
+    @cached_property
+    def missing_bytes(self) -> frozenset[bytes]:
+        """The words for a missing cell as they stand in a file."""
+        return frozenset(word.encode() for word in self.missing)
 
 
 def _words(key: str, given: object) -> tuple[str, ...]:

@@ -29,16 +29,13 @@ _ROUNDING = Fraction(1, 2**40)
 @dataclass(frozen=True)
 class Charge:
     """What one release costs: the mu it promises its unit, and the total variation between its noise and the ideal (all
-    draws together). `id_column` says who is one person, where persons are the unit; `ids_counted` that their number is
-    what the data say and not the plan."""
+    draws together). `id_column` says who is one person, where persons are the unit."""
 
     mu: float
     label: str = ""
     total_variation: float = 0.0
     unit: Unit = RECORD
     id_column: str | None = None
-    form: str = "moments"
-    ids_counted: bool = False
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mu) and self.mu > 0):

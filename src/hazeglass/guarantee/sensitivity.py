@@ -34,21 +34,19 @@ class Unit:
     readings: int = 1
     max_rows: int = 1
 
-    def touched_by(self, other: Unit) -> int | None:
-        """At most how many of this unit one change of the `other` touches; None where no number bounds it.
+    def covers(self, other: Unit) -> bool:
+        """Whether a promise for this unit is at least one for the other: any change of the other is one of this.
 
-        A promise of mu for this unit is one of that many times mu for the other (docs/maths/sensitivity.md). Two
-        persons' units are supposed to tell persons apart by the same column.
+        Two persons' units are supposed to tell persons apart by the same column. A person covers neither a record nor a
+        cell: either may change an id, and then it is in the rows of two persons (docs/maths/sensitivity.md).
         """
         if other.name == "readings" and other.readings == 1:
             other = Unit("entry")
         if self.name == other.name:
             # Rows beyond max_rows never enter a release, so it hides whole persons, whatever the other's max_rows is.
-            return 1 if self.readings >= other.readings else None
-        if self.name == "person":  # a cell may be the id, and a record has one: it leaves one person and joins another
-            return 2 if other.name in ("entry", "record") else None
-        inside = {"entry": (), "readings": ("entry",), "record": ("entry",), "column": ("entry", "readings")}
-        return 1 if other.name in inside[self.name] else None
+            return self.readings >= other.readings
+        inside = {"readings": ("entry",), "record": ("entry",), "column": ("entry", "readings")}
+        return other.name in inside.get(self.name, ())
 
     @property
     def in_words(self) -> str:

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hazeglass.bundle.manifest import LedgerReference
-from hazeglass.errors import HazeglassError, HazeglassWarning, PrivacyRefusal, warn
+from hazeglass.errors import HazeglassError, PrivacyRefusal
 from hazeglass.guarantee.ledger import Charge
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
 
-__all__ = ["Account", "AnnouncedBits", "charge_of", "charged", "note_doubling"]
+__all__ = ["Account", "AnnouncedBits", "charge_of", "charged"]
 
 _TOTAL_VARIATION_PER_DRAW = 2.0**-100
 
@@ -80,19 +80,7 @@ class Account:
 
 def charge_of(plan: Plan, draws: int = 0) -> Charge:
     """What a ledger is asked for when this plan is published with at most so many draws."""
-    slack = draws * _TOTAL_VARIATION_PER_DRAW
-    counted = plan.id_column is not None and plan.persons is None
-    return Charge(plan.guarantee.mu, plan.title, slack, plan.unit, plan.id_column, plan.form, counted)
-
-
-def note_doubling(times: int, mu: float) -> None:
-    """Say so where a ledger takes more than the mu of the release."""
-    if times > 1:
-        warn(
-            f"the ledger is charged {times} times the mu of this release, {times * mu:.4g}: its budget protects "
-            "records or cells, and one that changes its id touches two persons.",
-            HazeglassWarning,
-        )
+    return Charge(plan.guarantee.mu, plan.title, draws * _TOTAL_VARIATION_PER_DRAW, plan.unit, plan.id_column)
 
 
 @contextmanager
@@ -113,7 +101,6 @@ def charged(
     entry = ledger.charge(charge_of(plan, draws))
     account = Account(ledger, entry.id)
     try:
-        note_doubling(entry.times, entry.charge.mu)
         yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)
         account.close(complete=True)
     except BaseException as error:

@@ -104,24 +104,29 @@ class Budget:
         return cls(mu_total=event.mu, **{**facts, "unit": Unit(**facts["unit"])})
 
 
-def charge_event(charge: Charge, times: int, identifier: int, at: str) -> Event:
-    """The event that takes `times` the charge's mu.
+def charge_event(charge: Charge, identifier: int, at: str) -> Event:
+    """The event that takes the charge's mu.
 
     A release shows this event's digest. The nonce keeps anyone from guessing the events behind it, and makes the
     digests of two charges differ even where a ledger was copied and both copies were charged alike.
     """
     facts = asdict(charge)
     mu, total_variation = facts.pop("mu"), facts.pop("total_variation")
-    text = json.dumps({**facts, "times": times, "nonce": secrets.token_hex(16)})
+    text = json.dumps({**facts, "nonce": secrets.token_hex(16)})
     return Event("charge", identifier, at, text, mu, total_variation)
 
 
-def charge_from_event(event: Event) -> tuple[Charge, int]:
-    """The charge, and how many times its mu was taken."""
+def charge_from_event(event: Event) -> Charge:
+    """The charge; refused where it says more than this hazeglass knows, because that may be about what it costs."""
     facts = json.loads(event.text)
-    times, unit = facts.pop("times"), Unit(**facts.pop("unit"))
     del facts["nonce"]
-    return Charge(mu=event.mu, total_variation=event.total_variation, unit=unit, **facts), times
+    try:
+        return Charge(mu=event.mu, total_variation=event.total_variation, **{**facts, "unit": Unit(**facts["unit"])})
+    except TypeError:
+        raise InputError(
+            f"Charge {event.charge} of this ledger was written by a hazeglass that charged otherwise. Start a new one "
+            "whose --mu is what is left in this one, as the hazeglass that wrote it says (`hazeglass ledger show`)."
+        ) from None
 
 
 def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> Event:

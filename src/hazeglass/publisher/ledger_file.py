@@ -50,24 +50,16 @@ _PATIENCE = 60.0  # seconds to wait for another publisher's transaction, which t
 
 @dataclass(frozen=True)
 class Entry:
-    """One charge and what became of it: `state` is charged, drawn, confirmed or refunded.
-
-    `times` its mu was taken, by the event number `event` with this `digest`.
-    """
+    """One charge, made by the event number `event` with this `digest`, and what became of it: `state` is charged,
+    drawn, confirmed or refunded."""
 
     id: int
     charge: Charge
-    times: int
     event: int
     digest: str
     charged_at: str
     state: str = "charged"
     settled_at: str = ""
-
-    @property
-    def mu(self) -> float:
-        """What was taken from the budget."""
-        return self.times * self.charge.mu
 
     @property
     def counts(self) -> bool:
@@ -143,14 +135,14 @@ class Ledger:
         """Take the budget for a release, on disk when this returns; the entry's id is for what follows."""
         with self._transaction(write=True) as (connection, events):
             budget, entries = _fold(events)
-            times = _check_room(budget, entries, charge)
-            event = charge_event(charge, times, len(entries) + 1, _now())
+            _check_room(budget, entries, charge)
+            event = charge_event(charge, len(entries) + 1, _now())
             return _entry(append(connection, event, previous=events[-1]))
 
-    def check(self, charge: Charge) -> int:
-        """Refuse what `charge` would refuse, and write nothing; how many times its mu would be taken."""
+    def check(self, charge: Charge) -> None:
+        """Refuse what `charge` would refuse, and write nothing."""
         with self._transaction(write=False) as (_, events):
-            return _check_room(*_fold(events), charge)
+            _check_room(*_fold(events), charge)
 
     def begin_drawing(self, identifier: int) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""
@@ -174,7 +166,7 @@ class Ledger:
         with self._transaction(write=False) as (_, events):
             budget, entries = _fold(events)
         counted = [entry for entry in entries if entry.counts]
-        mus = [entry.mu for entry in counted]
+        mus = [entry.charge.mu for entry in counted]
         return Summary(
             dataset=budget.dataset,
             unit=budget.unit,
@@ -244,10 +236,15 @@ class Ledger:
             ) from None
 
 
-def _check_room(budget: Budget, entries: list[Entry], charge: Charge) -> int:
-    """How many times its mu the release costs this budget; refused where no number does, or where it does not fit."""
-    times = charge.unit.touched_by(budget.unit)
-    if times is None:
+def _check_room(budget: Budget, entries: list[Entry], charge: Charge) -> None:
+    """Refuse a release whose mu says nothing about this budget, or does not fit."""
+    if charge.unit.name == "person" and budget.unit.name != "person":
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, where an id may change, and a release "
+            "that protects persons does not hide that: make a ledger that protects persons for it (`hazeglass ledger "
+            "new` with --protects person --id-column)."
+        )
+    if not charge.unit.covers(budget.unit):
         raise PrivacyRefusal(
             f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
             f"{charge.unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
@@ -257,20 +254,7 @@ def _check_room(budget: Budget, entries: list[Entry], charge: Charge) -> int:
             f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
             f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
         )
-    if times > 1 and charge.form == "table":
-        raise PrivacyRefusal(
-            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and in a table by person one changed "
-            "id may move every row after it. Use another form, or a ledger that protects persons."
-        )
-    if times > 1 and charge.ids_counted:
-        raise PrivacyRefusal(
-            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and the number of ids in the data, "
-            "which this release states, shows whether one that changed its id was the only one of it. State the public "
-            "number of persons in the plan (persons = ...), or use a ledger that protects persons."
-        )
-    taken = replace(charge, mu=times * charge.mu)
-    check_fits(budget.dataset, budget.mu_total, [entry.mu for entry in entries if entry.counts], taken.mu)
-    return times
+    check_fits(budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu)
 
 
 def _fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
@@ -313,7 +297,7 @@ def _fold(events: list[Event]) -> tuple[Budget, list[Entry]]:
 
 
 def _entry(event: Event) -> Entry:
-    return Entry(event.charge, *charge_from_event(event), event.sequence, event.digest, event.at)
+    return Entry(event.charge, charge_from_event(event), event.sequence, event.digest, event.at)
 
 
 def _total(mu_total: float | None, epsilon: float | None, delta: float | None) -> float:

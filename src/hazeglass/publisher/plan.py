@@ -294,8 +294,8 @@ def _check_form(plan: Plan) -> None:
             and max(abs(column.lower), abs(column.upper)) > _LARGEST_WHOLE
         ):
             raise PlanError(
-                f"column {column.name!r}: round_integers needs bounds within 2^50 of 0, beyond which made-up rows could "
-                "leave 64-bit numbers. Narrow the bounds, or leave round_integers out."
+                f"column {column.name!r}: round_integers needs bounds within 2^50 of 0, because made-up rows may lie "
+                "beyond them and must fit 64 bits. Narrow the bounds, or leave round_integers out."
             )
         if column.noise == "discrete" and (form != "table" or plan.clip_radius is not None):
             raise PlanError(

@@ -11,7 +11,7 @@ from hazeglass.bundle.writer import check_new
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import quotes_no_cell
-from hazeglass.publisher.account import charge_of, note_doubling
+from hazeglass.publisher.account import charge_of
 from hazeglass.publisher.ledger_file import Ledger
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import check_design
@@ -53,7 +53,7 @@ def rehearse(
         left = None
         if ledger is not None:
             book = Ledger.open(ledger)
-            note_doubling(book.check(charge_of(plan)), plan.guarantee.mu)
+            book.check(charge_of(plan))
             left = book.summary().mu_remaining
         for _ in rows.run(workers, _read):
             pass

@@ -4,6 +4,7 @@ read is a missing cell: no cell can make a release fail, and only the publisher 
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +42,10 @@ class Cells:
 
     def block(self, batch: pa.RecordBatch) -> list[FloatArray]:
         """Columns as they came."""
-        return [batch.column(name).to_numpy(zero_copy_only=False) for name in self.plan.names]
+        columns = [batch.column(name).to_numpy(zero_copy_only=False) for name in self.plan.names]
+        for column in columns:  # Arrow gives some read-only and others not, and a kernel is compiled for each kind
+            column.setflags(write=False)
+        return columns
 
     def unit_box(self, block: Block, out: FloatArray | None = None) -> FloatArray:
         """Cells on the public [-1, 1] scale, one row per row; in memory each column lies in one stretch.
@@ -101,11 +105,16 @@ class _OnPiece(Generic[R]):
 
 @dataclass(frozen=True)
 class _Stretch:
-    """A piece and its place among the rows that are used; which rows of it those are is secret (None: all)."""
+    """A piece and its place among the rows that are used; which rows of it those are is secret (None: all).
+
+    Where rows were chosen by their ids, `ids` is a hash of those: a source that gives other rows, or the same ones in
+    another order, when it is read again would let a person have more rows than were chosen.
+    """
 
     piece: Piece
     start: int
     kept: npt.NDArray[np.uint8] | None
+    ids: bytes = b""
 
     @property
     def public(self) -> bool:
@@ -132,10 +141,13 @@ class _Stretch:
         if self.kept is None:
             yield from self.piece.batches(unread)
             return
-        kept, done = np.unpackbits(self.kept).astype(bool), 0
+        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, hashlib.sha256()
         for batch in self.piece.batches(unread):
+            seen.update(_fingerprint(batch.columns[-1]))
             yield batch.filter(pa.array(kept[done : done + batch.num_rows]))
             done += batch.num_rows
+        if seen.digest() != self.ids:
+            raise DataError("ids changed while they were read. Start again when nothing writes to them.")
 
     def __repr__(self) -> str:
         return f"<rows of {self.piece!r}>"
@@ -156,7 +168,7 @@ class Rows:
     persons: int | None = field(init=False, default=None)
     unread: Counter[str] = field(init=False, default_factory=Counter)
     _starts: list[int] = field(init=False)
-    _masks: list[npt.NDArray[np.uint8]] | None = field(init=False, default=None)
+    _masks: list[tuple[npt.NDArray[np.uint8], bytes]] | None = field(init=False, default=None)
     _nobody: int = field(init=False, default=0)
     _empty: list[str] = field(init=False, default_factory=list)
 
@@ -167,7 +179,7 @@ class Rows:
             sizes = self._choose(self.plan.id_column, self.plan.unit.max_rows)
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
-        least, things = (self.n, "rows") if self.persons is None else (self.persons, "persons")
+        least, things = (self.persons, "persons") if self.persons and self.plan.form != "table" else (self.n, "rows")
         if least < 2:
             raise DataError(f"the data must have at least 2 {things}, got {least}.")
 
@@ -177,10 +189,14 @@ class Rows:
         self._masks = []
         sizes = []
         for piece in self.source.pieces((), (id_column,)):
-            kept = [_among_first(batch.column(0), counts, most) for batch in piece.batches(Counter())]
-            mask = np.concatenate([some for some, _ in kept]) if kept else np.zeros(0, dtype=bool)
-            self._nobody += sum(nobody for _, nobody in kept)
-            self._masks.append(np.packbits(mask))
+            kept, seen = [np.zeros(0, dtype=bool)], hashlib.sha256()
+            for batch in piece.batches(Counter()):
+                seen.update(_fingerprint(batch.column(0)))
+                some, nobody = _among_first(batch.column(0), counts, most)
+                kept.append(some)
+                self._nobody += nobody
+            mask = np.concatenate(kept)
+            self._masks.append((np.packbits(mask), seen.digest()))
             sizes.append(int(mask.sum()))
         self.persons = self.plan.persons or len(counts)
         if len(counts) > self.persons:
@@ -207,8 +223,9 @@ class Rows:
         return Cells(self.plan)
 
     def _stretches(self) -> Iterator[_Stretch]:
-        for piece, start in zip(self.source.pieces(self.plan.names), self._starts[:-1], strict=True):
-            yield _Stretch(piece, start, None if self._masks is None else self._masks[piece.number])
+        ids = () if self.plan.id_column is None else (self.plan.id_column,)
+        for piece, start in zip(self.source.pieces(self.plan.names, ids), self._starts[:-1], strict=True):
+            yield _Stretch(piece, start, *((None,) if self._masks is None else self._masks[piece.number]))
 
     def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
@@ -243,6 +260,14 @@ class Rows:
         if self._nobody:
             what = f"rows without a readable id in {self.plan.id_column!r}, which are nobody's and left out"
             _tell(f"publisher only: {what}: {self._nobody:,}.")
+
+
+def _fingerprint(ids: pa.Array) -> bytes:
+    """All of an array's ids as bytes, and where one ends."""
+    import pyarrow as pa
+
+    batch = pa.RecordBatch.from_arrays([pa.concat_arrays([ids])], names=["id"])
+    return bytes(batch.serialize())
 
 
 def _tell(sentence: str) -> None:

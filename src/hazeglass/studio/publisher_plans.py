@@ -112,10 +112,8 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     after = ""
     if ledger is not None:
         book = Ledger.open(ledger)
-        times = book.check(charge_of(plan))
-        after = f", and mu = {times * plan.guarantee.mu:.4g} is charged to the budget of {book.summary().dataset!r}"
-        if times > 1:
-            after += f" ({times} times its own, because a record that changes its id touches two persons)"
+        book.check(charge_of(plan))
+        after = f", and mu = {plan.guarantee.mu:.4g} is charged to the budget of {book.summary().dataset!r}"
     odds = explain(plan.guarantee, plan.unit, plan.delta).odds[1]
     small = f"{plan.delta:g}".replace("e-0", "e-").replace("-", "\u2011")  # a hyphen at which no line breaks
     return (
@@ -147,7 +145,6 @@ def read_plan(path: Path) -> dict[str, Any]:
 def ledger_state(path: Path) -> dict[str, Any]:
     """Total, spent, left, and every charge."""
     from hazeglass.guarantee.gdp import GaussianDP
-    from hazeglass.guarantee.sensitivity import Unit
     from hazeglass.publisher.ledger_file import Ledger
 
     book = Ledger.open(path)
@@ -158,7 +155,6 @@ def ledger_state(path: Path) -> dict[str, Any]:
         "file": path.name,
         "dataset": summary.dataset,
         "unit": summary.unit.in_words,
-        "times_for_persons": Unit("person").touched_by(summary.unit) or 1,
         "mu_total": summary.mu_total,
         "mu_spent": summary.mu_spent,
         "mu_remaining": summary.mu_remaining,
@@ -167,7 +163,7 @@ def ledger_state(path: Path) -> dict[str, Any]:
         "releases": summary.releases,
         "unfinished": summary.unfinished,
         "history": [
-            {"title": entry.charge.label, "mu": entry.mu, "state": entry.state, "at": entry.charged_at}
+            {"title": entry.charge.label, "mu": entry.charge.mu, "state": entry.state, "at": entry.charged_at}
             for entry in book.history()[-50:]
         ],
     }

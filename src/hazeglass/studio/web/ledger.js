@@ -9,9 +9,9 @@ let book = null, look = null;
 function drawTaken() {
   const words = find("ledger-taken");
   if (words === null || book === null || look === null) return;
-  const mu = look.mu * (draft.release.protects === "person" ? book.times_for_persons : 1), share = Math.round(1000 * (mu / book.mu_total) ** 2) / 10;
-  words.textContent = mu <= book.mu_remaining ? "This release takes " + share + " % of the total." : "This release does not fit: it would take " + share + " % of the total.";
-  words.className = mu <= book.mu_remaining ? "" : "open";
+  const share = Math.round(1000 * (look.mu / book.mu_total) ** 2) / 10;
+  words.textContent = look.mu <= book.mu_remaining ? "This release takes " + share + " % of the total." : "This release does not fit: it would take " + share + " % of the total.";
+  words.className = look.mu <= book.mu_remaining ? "" : "open";
 }
 
 export function startLedger(changed) {
