@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -383,3 +384,18 @@ def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
     table = hg.load(tmp_path / "release").table()
     assert pa.types.is_int64(table.schema.field("a").type)
     assert pa.types.is_float64(table.schema.field("b").type)
+
+
+def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(tmp_path):
+    from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
+    from hazeglass.analyst.solvers import auto
+    from hazeglass.compute.engines import ENGINES
+
+    assert set(SOLVERS) == {"auto", *auto.SOLVERS}
+    text = "".join(CliRunner().invoke(app, ["recover", "--help"], terminal_width=200).output.split())
+    for choices in (DEPENDENCES, MARGINALS, SELECTS, SOLVERS, ENGINES):
+        assert "|".join(choices) in text
+    page = (Path(hg.__file__).parent / "studio" / "web" / "analyst.html").read_text(encoding="utf-8")
+    offered = {name: re.search(f'id="{name}">(.*?)</select>', page)[1] for name in ("select", "solver")}
+    assert re.findall(r'value="([\w-]+)"', offered["select"]) == [*SELECTS, "given"]
+    assert re.findall(r'value="([\w-]+)"', offered["solver"]) == list(SOLVERS)
