@@ -78,7 +78,7 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 	@.venv-grid/bin/pip install --quiet --editable '.[grid,test]'
 
 grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pandapower and compare them with the files
-	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/datasets/test_reconstruct.py
+	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/experiments/test_grids.py
 
 # The documentation's tools do not belong in everybody's environment.
 DOCS_STAMP := .venv-docs/.installed-from-pyproject
@@ -96,7 +96,7 @@ docs: $(DOCS_STAMP)  ## build the pages into build/docs/html and run the example
 OLDEST_STAMP := .venv-oldest/.installed-from-constraints
 $(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,graph,dask,studio,test]' httpx
+	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,dask,studio,test]' httpx
 	@touch $@
 
 OLDEST_TESTS := tests/guarantee tests/bundle tests/publisher/test_plan.py tests/publisher/test_table.py \
@@ -119,7 +119,7 @@ package: .venv-build/bin/twine  ## build sdist and wheel, look into both, run th
 
 TORCH ?= torch
 extras: package  ## the wheel with each extra alone in a clean environment (TORCH=... picks a smaller build of torch)
-	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot graph gpu grid dask studio --torch '$(TORCH)'
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot gpu grid dask studio --torch '$(TORCH)'
 
 PYTHONS ?= python3.12 python3.13
 pythons:  ## every test (or TESTS=...) with other Pythons: make pythons PYTHONS="python3.12 python3.13"
@@ -154,7 +154,7 @@ mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publishe
 
 # Compiled code does not look whether an index lies inside its array; numba can be told to.
 BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise randomness clip rows table moments)) \
-	tests/glasso tests/baselines
+	tests/glasso tests/experiments/baselines
 bounds: $(STAMP)  ## the tests of the compiled kernels with every index checked (two minutes)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/bounds OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(BOUNDS_TESTS)

@@ -1,13 +1,19 @@
-"""Gaussian rows on three families of graphs, shared by the benchmarks."""
+"""Gaussian rows on three families of graphs, and releases of them in memory: shared by the benchmarks."""
 
 from __future__ import annotations
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 import hazeglass as hg
 
-__all__ = ["FAMILIES", "make_plan", "precision_of", "standardised_rows", "true_partials"]
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from simulate import simulate  # the tests' own
+
+__all__ = ["FAMILIES", "make_plan", "precision_of", "simulate", "standardised_rows", "true_partials"]
 
 FAMILIES = ("chain", "random", "hubs")
 BOUND = 5.0

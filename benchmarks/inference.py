@@ -17,11 +17,10 @@ import numpy as np
 from scipy.optimize import brentq
 
 import hazeglass as hg
-from graphs import FAMILIES, make_plan, precision_of, standardised_rows, true_partials
+from graphs import FAMILIES, make_plan, precision_of, simulate, standardised_rows, true_partials
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.inference import infer, pilot
 from hazeglass.analyst.moments import covariance_of
-from hazeglass.publisher.simulate import simulate
 
 ROWS = 5000
 NOISE = (0.0, 1.0, 3.0, 10.0)  # privacy error of a correlation in units of its sampling error

@@ -13,8 +13,7 @@ import warnings
 import numpy as np
 
 import hazeglass as hg
-from graphs import make_plan, precision_of, standardised_rows
-from hazeglass.publisher.simulate import simulate
+from graphs import make_plan, precision_of, simulate, standardised_rows
 
 BUDGETS = {"moments": 2.0, "table": 60.0}  # mu at which the noise is about as large as the sampling error, or less
 

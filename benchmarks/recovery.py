@@ -35,9 +35,8 @@ import numpy as np
 import numpy.typing as npt
 
 import hazeglass as hg
-from graphs import BOUND, FAMILIES, make_plan, precision_of, standardised_rows, true_partials
+from graphs import BOUND, FAMILIES, make_plan, precision_of, simulate, standardised_rows, true_partials
 from hazeglass.analyst.moments import noise_of, rows_of
-from hazeglass.publisher.simulate import simulate
 
 FloatArray = npt.NDArray[np.float64]
 DELTA = 1e-6

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from collections.abc import Callable, Sequence
@@ -13,14 +14,12 @@ from typing import Any
 import hazeglass
 from hazeglass.bundle.writer import check_new, new_folder
 
-from .cells import Cell, Setup
-from .page import write_page
-from .running import Kept, Progress, Work, run_cells, source_digest
-from .sections import Section, write_section
+from .cells import Cell, Kept, Progress, Setup, Work, run_cells, source_digest
+from .sections import Section, number, write_section
 
 __all__ = ["TARGETS", "reproduce", "unfinished_folder"]
 
-_ALL = ("table1a", "table1b", "table2", "solvers", "toy", "figures", "baselines", "honest")
+_ALL = ("table1a", "table1b", "table2", "solvers", "toy", "figures", "baselines", "attacks", "honest")
 TARGETS: dict[str, tuple[str, ...]] = {name: (name,) for name in _ALL} | {
     "figures": ("toy", "figures"),
     "all": _ALL,
@@ -57,7 +56,7 @@ def reproduce(
     results = run_cells(cells, setup, kept, work, workers or max(1, os.cpu_count() or 1), watch(len(cells)))
     with new_folder(out) as folder:
         sections = [_section(name, module, results, setup, folder) for name, module in modules.items()]
-        write_page(sections, setup, folder)
+        _write_page(sections, setup, folder)
     shutil.rmtree(kept.folder, ignore_errors=True)
     return sections
 
@@ -79,3 +78,24 @@ def _check_data(modules: dict[str, ModuleType], setup: Setup) -> None:
         for name in SUBJECTS:
             if name in wanted:
                 SUBJECTS[name].load(setup.data_dir)
+
+
+def _write_page(sections: Sequence[Section], setup: Setup, folder: Path) -> None:
+    """index.html in `folder`: one page that needs nothing else, pictures inside, differences coloured."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["number"] = number
+    pictures = {
+        (section.name, picture.file): base64.b64encode((folder / section.name / picture.file).read_bytes()).decode()
+        for section in sections
+        for picture in section.pictures
+    }
+    page = environment.get_template("page.html").render(sections=sections, quick=setup.quick, pictures=pictures)
+    (folder / "index.html").write_text(page, encoding="utf-8")

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass import baselines
 from hazeglass.errors import HazeglassWarning, SolverInputError
 
+from . import baselines
 from .protocol import area, fit, scores_of
 
 __all__ = ["CORRECTED", "METHODS", "best_over"]

@@ -34,11 +34,6 @@ def save(figure: Any, path: Path) -> None:
     figure.savefig(path, dpi=130, bbox_inches="tight")
 
 
-def level_name(level: float | None) -> str:
-    """'no noise' or '20 dB'."""
-    return "no noise" if level is None else f"{level:g} dB"
-
-
 def levels_against_printed(axes: Any, records: Sequence[Mapping[str, Any]], title: str) -> None:
     """Our AUC over the noise levels with its spread, and the printed one."""
     places = range(len(records))

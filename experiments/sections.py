@@ -1,4 +1,4 @@
-"""What an experiment hands over: tables with a verdict per cell, and pictures."""
+"""What an experiment hands over: tables with a verdict per cell, ours beside the printed value, and pictures."""
 
 from __future__ import annotations
 
@@ -8,9 +8,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from hazeglass.analyst.export import never_a_formula
 
-__all__ = ["Picture", "Section", "Table", "number", "read_expected", "verdict", "write_section"]
+__all__ = [
+    "Picture",
+    "Section",
+    "Table",
+    "against_printed",
+    "decibels",
+    "level_name",
+    "number",
+    "read_expected",
+    "verdict",
+    "worst",
+    "write_section",
+]
 
 CLOSE = 0.03
 """An AUC within this of the printed one counts as reproduced; so does a better one."""
@@ -50,6 +64,36 @@ def verdict(ours: float, printed: float) -> str:
     if abs(ours - printed) <= CLOSE + 1e-9:
         return "same"
     return "better" if ours > printed else "worse"
+
+
+def decibels(level: float | str) -> float | None:
+    """A level of a recipe as a number; 'none' is no noise."""
+    return None if level == "none" else float(level)
+
+
+def level_name(level: float | str) -> str:
+    """'no noise' or '20 dB'."""
+    return "no noise" if level == "none" else f"{level:g} dB"
+
+
+def against_printed(values: Sequence[float], printed: float | None, printed_sd: float | None) -> dict[str, Any]:
+    """Mean, spread, the printed pair, the difference and a verdict."""
+    ours = float(np.mean(values))
+    row: dict[str, Any] = {"ours": ours, "ours_sd": float(np.std(values)), "printed": printed, "printed_sd": printed_sd}
+    if printed is None:
+        return row | {"difference": None, "verdict": ""}
+    return row | {"difference": ours - printed, "verdict": verdict(ours, printed)}
+
+
+def worst(records: Sequence[Mapping[str, Any]]) -> str:
+    """One sentence about all verdicts."""
+    judged = [record for record in records if record["verdict"]]
+    counts = {word: sum(r["verdict"] == word for r in judged) for word in ("same", "better", "worse")}
+    lowest = min(judged, key=lambda record: record["difference"])
+    return (
+        f"Of {len(judged)} cells {counts['same']} are within {CLOSE} of the printed AUC, {counts['better']} are better "
+        f"and {counts['worse']} are worse; the lowest difference is {lowest['difference']:+.3f} ({lowest['noise']})."
+    )
 
 
 def number(value: Any, name: str = "", digits: int = 3) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass import datasets
-from hazeglass.datasets.dataset import Dataset
+from hazeglass.datasets import Dataset
 
 from .protocol import corrected_covariance, edges_of, fit
 

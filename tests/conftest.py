@@ -1,4 +1,7 @@
-"""Shared by all tests: a small plan and a small table."""
+"""Shared by all tests: a small plan and a small table; helpers of this folder are imported by name."""
+
+import sys
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -6,6 +9,8 @@ import pytest
 from hypothesis import settings
 
 from hazeglass.publisher.plan import Plan
+
+sys.path.insert(0, str(Path(__file__).parent))
 
 # What counts is what an example shows, not how long it took on a busy machine.
 settings.register_profile("hazeglass", deadline=None)

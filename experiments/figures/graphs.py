@@ -12,9 +12,9 @@ import numpy.typing as npt
 from hazeglass.present.layout import node_positions
 
 from ..cells import Setup
-from ..comparing import decibels, level_name
 from ..pictures import draw_matrix, draw_network, panels, save
 from ..protocol import add_noise, corrected_covariance, fit
+from ..sections import decibels, level_name
 from ..subjects import SUBJECTS, Prepared, prepare
 
 __all__ = ["changes", "draw", "measure"]

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..cells import Setup
-from ..comparing import decibels, level_name
 from ..pictures import panels, save
 from ..protocol import add_noise, area, corrected_covariance, fit, scores_of
+from ..sections import decibels, level_name
 from ..subjects import SUBJECTS, prepare, true_edges
 
 __all__ = ["draw", "measure"]

@@ -12,10 +12,9 @@ from hazeglass.errors import ConvergenceWarning, UnboundedObjectiveError
 from hazeglass.glasso import Solution, graphical_lasso, nearest_psd_max_norm
 
 from ..cells import Cell, Results, Setup, read_recipe
-from ..comparing import decibels, level_name
 from ..pictures import OURS, panels, save
 from ..protocol import add_noise, corrected_covariance
-from ..sections import Picture, Section, Table
+from ..sections import Picture, Section, Table, decibels, level_name
 from ..subjects import SUBJECTS, prepare
 
 TITLE = "Algorithm 1 against Algorithm 2"

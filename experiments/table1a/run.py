@@ -9,10 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ..cells import Cell, Results, Setup, read_recipe
-from ..comparing import against_printed, decibels, level_name, worst
 from ..pictures import levels_against_printed, panels, save
 from ..protocol import add_noise, area, corrected_covariance, edges_of, fit, scores_of
-from ..sections import Picture, Section, Table, read_expected
+from ..sections import Picture, Section, Table, against_printed, decibels, level_name, read_expected, worst
 
 TITLE = "Table 1a: chain of 50 nodes"
 

@@ -11,10 +11,9 @@ import numpy.typing as npt
 from scipy.linalg import solve_triangular
 
 from ..cells import Cell, Results, Setup, read_recipe
-from ..comparing import against_printed, decibels, level_name, worst
 from ..pictures import levels_against_printed, panels, save
 from ..protocol import area, fit, scores_of
-from ..sections import Picture, Section, Table, read_expected
+from ..sections import Picture, Section, Table, against_printed, decibels, level_name, read_expected, worst
 
 TITLE = "Table 1b: 1,000 nodes at four sparsities"
 Floats = npt.NDArray[np.float64]

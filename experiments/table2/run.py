@@ -8,10 +8,9 @@ from typing import Any
 
 from ..accounting import DELTA, paper_theorem_epsilon, printed_epsilon, true_epsilon
 from ..cells import Cell, Results, Setup, read_recipe
-from ..comparing import against_printed, decibels, level_name, worst
 from ..pictures import levels_against_printed, panels, save
 from ..protocol import add_noise, area, corrected_covariance, fit, scores_of
-from ..sections import Picture, Section, Table, read_expected
+from ..sections import Picture, Section, Table, against_printed, decibels, level_name, read_expected, worst
 from ..subjects import SUBJECTS, prepare, true_edges
 
 TITLE = "Table 2: eight data sets"

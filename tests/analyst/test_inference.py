@@ -11,7 +11,7 @@ import hazeglass as hg
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.inference import evidence, infer, pilot
 from hazeglass.analyst.moments import covariance_of
-from hazeglass.publisher.simulate import simulate
+from simulate import simulate
 
 P, ROWS = 20, 5000
 

@@ -12,7 +12,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst import recover as recover_module
 from hazeglass.analyst.correct import correct
-from hazeglass.analyst.inference import benjamini_hochberg, infer
+from hazeglass.analyst.inference import infer
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Setting, pair_weights
 from hazeglass.analyst.selection import ebic, effective_rows
@@ -145,13 +145,6 @@ def test_inference_at_the_exact_precision_is_the_identity():
     precision = np.linalg.inv(sigma)
     expected = -precision / np.sqrt(np.outer(np.diag(precision), np.diag(precision)))
     assert infer(noisy, precision).partial_correlation == pytest.approx(expected[np.triu_indices(4, 1)])
-
-
-def test_benjamini_hochberg_matches_scipy():
-    from scipy.stats import false_discovery_control
-
-    p = np.random.default_rng(5).uniform(size=200) ** 3
-    assert benjamini_hochberg(p) == pytest.approx(false_discovery_control(p))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
-from hazeglass.publisher.simulate import simulate
+from simulate import simulate
 
 RELEASES = 500
 STANDARD_ERRORS = 4

@@ -5,8 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from hazeglass.audit.registry import mechanisms, parts
-from hazeglass.audit.run import run_attacks
+from hazeglass.audit.run import mechanisms, parts, run_attacks
 from hazeglass.publisher import moments, noise, radius, rows, table
 from hazeglass.publisher.randomness import SeededBits
 

@@ -3,13 +3,14 @@
 import json
 import sys
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 import hazeglass as hg
 from hazeglass.audit import run
-from hazeglass.audit.picture import draw_picture
-from hazeglass.audit.registry import mechanisms, paper_claims
+from hazeglass.audit.certify import certify
+from hazeglass.audit.findings import AuditResult, Finding, draw_picture
 from hazeglass.cli.app import app
 from hazeglass.publisher import moments, noise
 
@@ -24,7 +25,7 @@ def plan_path(tmp_path, plan_text):
 @pytest.fixture(autouse=True)
 def few_runs(monkeypatch):
     monkeypatch.setattr(run, "QUICK_RUNS", 1 << 16)
-    monkeypatch.setattr("hazeglass.audit.registry.structure_attacks", lambda plan: {})  # test_structure.py has them
+    monkeypatch.setattr(run, "structure_attacks", lambda plan: {})  # test_structure.py has them
 
 
 def hazeglass(*arguments):
@@ -72,10 +73,11 @@ def test_the_picture_is_drawn(plan_path, tmp_path):
 
 
 def test_the_picture_shows_broken_claims_too(tmp_path):
-    targets = [*list(mechanisms(1.0))[:2], next(paper_claims())]
-    result = run.run_attacks(targets, 1 << 14)
-    assert result.findings[-1].ratio > 1
-    draw_picture(result, tmp_path / "broken.png")
+    result = run.run_attacks(list(run.mechanisms(1.0))[:2], 1 << 14)
+    apart = certify(np.zeros((4096, 1)), np.ones((4096, 1)), statistics=["all of it"], level=1e-3)
+    broken = Finding("table", "entry", "none", 1.0, apart)
+    assert broken.ratio > 1
+    draw_picture(AuditResult((*result.findings, broken), 0.999, 1.0), tmp_path / "broken.png")
     assert (tmp_path / "broken.png").exists()
 
 
@@ -105,18 +107,17 @@ def test_a_plan_too_wide_to_attack_is_refused(make_plan, form):
         run.audit(plan, quick=True)
 
 
-def test_the_audit_without_a_plan_covers_all_mechanisms_and_the_paper(monkeypatch):
+def test_the_audit_without_a_plan_covers_all_mechanisms(monkeypatch):
     seen = {}
     monkeypatch.setattr(run, "run_attacks", lambda targets, runs, **_: seen.update(targets=targets, runs=runs))
     run.audit(quick=True)
-    assert len(seen["targets"]) == 3 * 23 + 2 + 3
+    assert len(seen["targets"]) == 3 * 23 + 2
     assert {target.claimed_mu for target in seen["targets"]} == {0.5, 1.0, 2.0}
-    assert sum(not target.ours for target in seen["targets"]) == 3
 
 
 def test_progress_is_reported_before_each_attack():
     calls = []
-    targets = list(mechanisms(2.0))[:3]
+    targets = list(run.mechanisms(2.0))[:3]
     run.run_attacks(targets, 1 << 10, progress=lambda *call: calls.append(call))
     assert [call[1:] for call in calls] == [(0, 3), (1, 3), (2, 3)]
     assert calls[0][0] == "table, entry, rounded"

@@ -11,7 +11,7 @@ from old_writer import OldWriter
 from typer.testing import CliRunner
 
 from hazeglass.audit import run
-from hazeglass.audit.registry import Target, _plan, structures
+from hazeglass.audit.run import Target, _plan, structures
 from hazeglass.audit.structure_attack import NO_DIFFERENCE, PAIRS, StructureAttack, structure_attacks
 from hazeglass.cli.app import app
 

@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import json
+import re
 import shutil
 import signal
 import subprocess
@@ -78,7 +79,7 @@ MISTAKES = {
     "an empty file": (lambda d: (d / "data.csv").write_text(""), 2, "data.csv is empty"),
     "a header without rows": (lambda d: (d / "data.csv").write_text(HEADER), 2, "at least 2 rows, got 0"),
     "a single row": (lambda d: (d / "data.csv").write_text(HEADER + "1,2,3\n"), 2, "at least 2 rows, got 1"),
-    "duplicate names": (lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"), 2, "must be unique"),
+    "duplicate names": (lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"), 2, "must have exactly once"),
     "an existing output": (lambda d: (d / "release").mkdir(), 2, "already exists"),
     "no data": (lambda d: (d / "data.csv").unlink(), 2, "there is no file 'data.csv'"),
     "no plan": (lambda d: (d / "plan.toml").unlink(), 2, "there is no plan 'plan.toml'"),
@@ -393,3 +394,18 @@ def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
     table = hg.load(tmp_path / "release").table()
     assert pa.types.is_int64(table.schema.field("a").type)
     assert pa.types.is_float64(table.schema.field("b").type)
+
+
+def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(tmp_path):
+    from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
+    from hazeglass.compute.engines import ENGINES
+    from hazeglass.glasso import auto
+
+    assert set(SOLVERS) == {"auto", *auto.SOLVERS}
+    text = "".join(CliRunner().invoke(app, ["recover", "--help"], terminal_width=200).output.split())
+    for choices in (DEPENDENCES, MARGINALS, SELECTS, SOLVERS, ENGINES):
+        assert "|".join(choices) in text
+    page = (Path(hg.__file__).parent / "studio" / "web" / "analyst.html").read_text(encoding="utf-8")
+    offered = {name: re.search(f'id="{name}">(.*?)</select>', page)[1] for name in ("select", "solver")}
+    assert re.findall(r'value="([\w-]+)"', offered["select"]) == [*SELECTS, "given"]
+    assert re.findall(r'value="([\w-]+)"', offered["solver"]) == list(SOLVERS)

@@ -156,8 +156,8 @@ def test_interrupting_recover_leaves_nothing_behind(desk):
     publish(desk)
     code = (
         "import time, hazeglass.analyst.graph as g\n"
-        "original = g.graphml\n"
-        "g.graphml = lambda *graph: (open('reached', 'w').close(), time.sleep(60), original(*graph))\n"
+        "original = g.write_graphml\n"
+        "g.write_graphml = lambda *graph: (open('reached', 'w').close(), time.sleep(60), original(*graph))\n"
         "import sys; sys.argv = ['hazeglass', 'recover', 'release', '--out', 'graph']\n"
         "from hazeglass.cli import main; main()\n"
     )

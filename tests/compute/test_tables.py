@@ -12,7 +12,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hazeglass.compute.tables import blocks, floats, open_table
+from hazeglass.compute.tables import blocks, check_names, floats, open_table
 from hazeglass.errors import DataError
 
 VALUES = {"x": [1.5, float("nan"), -3.0, 4.0], "näme, with comma": [1, 2, 3, 4]}
@@ -72,7 +72,6 @@ def test_blocks_are_bounded(monkeypatch):
         (np.zeros((2, 2), dtype=complex), "hold numbers"),
         ("no/such/file.csv", "there is no file"),
         (pd.DataFrame([[1, 2]], columns=["a", "a"]), "must be unique"),
-        (pa.table([[1]], names=[" "]), "must have a name"),
     ],
 )
 def test_what_is_no_table_is_refused(data, message):
@@ -178,3 +177,15 @@ def test_a_dask_frame_is_read_partition_by_partition():
     assert source.kinds() == {"x": "continuous", "näme, with comma": "integer"}
     assert len(list(source.pieces(["x"]))) == 2
     np.testing.assert_array_equal(read(source), np.column_stack([VALUES["x"], VALUES["näme, with comma"]]))
+
+
+def test_a_table_of_plain_rows_needs_names_that_are_its_own():
+    for names, message in (([" ", "b"], "must have a name"), (["a", "a"], "must be unique")):
+        with pytest.raises(DataError, match=message):
+            check_names(open_table(pa.table([[1], [2]], names=names)).names)
+
+
+def test_names_of_columns_that_are_not_read_do_not_matter(tmp_path):
+    (tmp_path / "x.csv").write_text("x,c,c,\n1,2,3,4\n")
+    for data in (tmp_path / "x.csv", pa.table([[1], [2], [3]], names=["x", "c", "c"])):
+        assert [floats(batch, ["x"]).tolist() for batch in blocks(open_table(data), ["x"])] == [[[1.0]]]

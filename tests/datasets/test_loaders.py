@@ -7,7 +7,7 @@ import pytest
 
 from hazeglass import datasets
 from hazeglass.datasets.catalogue import CATALOGUE
-from hazeglass.datasets.cell_signalling import TRUTHS
+from hazeglass.datasets.loaders import TRUTHS
 from hazeglass.errors import DataError
 
 EDGES = {"cell-signalling": 17, "chickenpox": 41, "grid11": 10, "grid115": 114, "grid8": 6}

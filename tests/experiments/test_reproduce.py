@@ -5,8 +5,7 @@ import sys
 
 import pytest
 from hazeglass_experiments import everything
-from hazeglass_experiments.cells import Cell, Setup
-from hazeglass_experiments.running import Kept, run_cells
+from hazeglass_experiments.cells import Cell, Kept, Setup, run_cells
 from typer.testing import CliRunner
 
 from hazeglass.cli import reproduce
@@ -100,7 +99,7 @@ def test_an_installation_without_experiments_says_so(tmp_path, monkeypatch):
         reproduce.load_experiments()
 
 
-def test_every_target_of_the_command_exists():
-    from hazeglass.cli.app import ResultName
-
-    assert {name.value for name in ResultName} == set(everything.TARGETS)
+def test_a_result_that_does_not_exist_is_answered_with_those_that_do(tmp_path):
+    answer = runner.invoke(app, ["reproduce", "table3", "--out", str(tmp_path / "out")])
+    assert answer.exit_code == 2
+    assert ", ".join(everything.TARGETS) in answer.output

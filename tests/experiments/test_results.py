@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from hazeglass_experiments.attacks import run as attacks
 from hazeglass_experiments.cells import Setup
 from hazeglass_experiments.figures import graphs
 from hazeglass_experiments.honest import run as honest
@@ -71,6 +72,17 @@ def test_noise_fills_trees_but_not_the_signed_cycle():
 def test_algorithms_1_and_2_agree(data_dir, name, level):
     found = solvers.measure(Setup(True, data_dir), name=name, level=level)
     assert found["relative"] < 1e-4
+
+
+def test_the_papers_claims_are_refuted(tmp_path):
+    found = attacks.measure(QUICK)
+    rows, covariance, counts = (one["certified_mu"] for one in found)
+    assert rows > 6
+    assert covariance > 2.5
+    assert counts > 6
+    section = attacks.report({"attacks/all": found}, QUICK, tmp_path)
+    assert "attacks refute 3 of its 3 claims" in section.text[0]
+    assert (tmp_path / "attacks.png").stat().st_size > 5000
 
 
 def test_a_perfect_covariance_ranks_every_edge_first_by_every_method():

@@ -3,8 +3,7 @@
 import csv
 
 import pytest
-from hazeglass_experiments.comparing import against_printed, worst
-from hazeglass_experiments.sections import Section, Table, number, verdict, write_section
+from hazeglass_experiments.sections import Section, Table, against_printed, number, verdict, worst, write_section
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,6 @@ import hazeglass as hg
 HAZEGLASS = [sys.executable, "-m", "hazeglass"]
 PACKAGE = {
     "plot": "matplotlib",
-    "graph": "networkx",
     "gpu": "torch",
     "grid": "pandapower",
     "dask": "distributed",
@@ -51,14 +50,6 @@ def plot() -> str:
     return "a figure is drawn"
 
 
-def graph() -> str:
-    """A graph of networkx."""
-    ours = demo_graph()
-    theirs = ours.to_networkx()
-    assert theirs.number_of_edges() == len(ours.pairs) > 0
-    return "to_networkx gives every edge"
-
-
 def gpu() -> str:
     """The solvers that torch runs, here on the CPU."""
     covariance = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
@@ -71,8 +62,7 @@ def grid() -> str:
     """One hour of a published network: our power flow beside pandapower's."""
     import pandapower
     import pandapower.networks
-
-    from hazeglass.datasets.power_flow import grid_from_case, voltage_magnitudes
+    from hazeglass_experiments.grids import grid_from_case, voltage_magnitudes
 
     case = pandapower.networks.create_cigre_network_mv()
     buses = list(range(1, 12))
@@ -138,12 +128,12 @@ def without(extra: str) -> str:
     if extra == "plot":
         refused_command("audit", "--out", "audit.png")
         return refused_call(lambda: demo_graph().plot(save="graph.png"))
-    if extra == "graph":
-        return refused_call(lambda: demo_graph().to_networkx())
     if extra == "gpu":
         return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu:0"))
     if extra == "grid":
-        return refused_call(hg.datasets.make_grid11)
+        from hazeglass_experiments.grids import make_grid11
+
+        return refused_call(make_grid11)
     if extra == "studio":
         return refused_command("studio", ".", "--no-browser")
     where = ("demo-out/publisher/feeder.parquet", "--plan", "demo-out/publisher/plan-moments.toml", "--out", "by-dask")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hazeglass.present import report as report_module
-from hazeglass.present.asset import drawing_library
+from hazeglass.present.pages import drawing_library
 from hazeglass.present.report import embedded_json, report
 
 from .graphs import HOSTILE, made_graph, many_columns

@@ -7,8 +7,8 @@ import hazeglass as hg
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.analyst.selection import effective_rows
-from hazeglass.publisher.simulate import simulate
 from hazeglass.publisher.standardise import standardisation
+from simulate import simulate
 
 MEANS = np.array([0.3, -0.2, 0.0, 0.5, 0.1, -0.4, 0.2, 0.0])
 VARIANCES = np.array([0.1, 0.05, 0.2, 0.12, 0.08, 0.1, 0.15, 0.09])

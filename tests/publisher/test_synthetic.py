@@ -8,7 +8,7 @@ import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.errors import DataError
 from hazeglass.guarantee.widening import widen
-from hazeglass.publisher.simulate import simulate
+from simulate import simulate
 
 NAMES = "abc"
 

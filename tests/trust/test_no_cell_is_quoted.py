@@ -242,12 +242,10 @@ def test_what_the_operating_system_says_is_repeated():
 
 
 def test_a_librarys_warning_is_not_printed_by_the_command_line(monkeypatch, tmp_path):
-    import hazeglass.cli.plans as plans
-
     def warns(*_, **__):
         warnings.warn(f"could not understand {TEXT}", UserWarning, stacklevel=1)
         return Look({"a": "continuous"})
 
-    monkeypatch.setattr(plans, "write_scaffold", warns)
+    monkeypatch.setattr("hazeglass.publisher.scaffold.write_scaffold", warns)
     done = CliRunner().invoke(app, ["plan", "new", "data.csv", "--out", str(tmp_path / "p.toml")])
     assert_unmarked(done.output, done.stderr)

@@ -40,7 +40,7 @@ from hazeglass.guarantee.sensitivity import UNITS
 from hazeglass.publisher import moments, parts, publish, radius, synthetic
 from hazeglass.publisher.plan_schema import PLAN_SCHEMA
 from hazeglass.publisher.randomness import SeededBits
-from hazeglass.publisher.simulate import simulate
+from simulate import simulate
 
 from . import layouts
 from .layouts import CHANGES, LAYOUTS, PLANS, applies, change, make_plan, sheet

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import re
-import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["cytoscape", "gexf", "graphml", "never_a_formula", "write_csv"]
+__all__ = ["never_a_formula", "write_csv", "write_cytoscape", "write_gexf", "write_graphml"]
 
 Edge = Mapping[str, Any]
 _NOT_ATTRIBUTES = ("source", "target", "selected")
@@ -43,83 +43,43 @@ def write_csv(table: pa.Table, path: Path) -> None:
     csv.write_csv(table, path)
 
 
-def graphml(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementTree:
-    """GraphML with names as node labels and every column as an edge attribute."""
-    root = ElementTree.Element("graphml", xmlns="http://graphml.graphdrawing.org/xmlns")
-    kept = _attributes(edges)
-    ElementTree.SubElement(root, "key", {"id": "name", "for": "node", "attr.name": "name", "attr.type": "string"})
-    for name in kept:
-        kind = "string" if isinstance(edges[0][name], str) else "double"
-        ElementTree.SubElement(root, "key", {"id": name, "for": "edge", "attr.name": name, "attr.type": kind})
-    body = ElementTree.SubElement(root, "graph", edgedefault="undirected")
-    index = _identifiers(names)
-    for name, identifier in index.items():
-        node = ElementTree.SubElement(body, "node", id=identifier)
-        ElementTree.SubElement(node, "data", key="name").text = _xml_text(name)
-    for row in edges:
-        edge = ElementTree.SubElement(body, "edge", source=index[row["source"]], target=index[row["target"]])
-        for name in kept:
-            ElementTree.SubElement(edge, "data", key=name).text = str(_value(row[name]))
-    ElementTree.indent(root)
-    return ElementTree.ElementTree(root)
+def write_graphml(names: Sequence[str], edges: Sequence[Edge], path: Path) -> None:
+    """GraphML with names as an attribute of nodes and every column as one of edges."""
+    import networkx as nx
+
+    nx.write_graphml_xml(_numbered(names, edges, "name"), path, named_key_ids=True)
 
 
-def gexf(names: Sequence[str], edges: Sequence[Edge]) -> ElementTree.ElementTree:
+def write_gexf(names: Sequence[str], edges: Sequence[Edge], path: Path) -> None:
     """GEXF 1.2, which more programs read than 1.3; the strength of an edge as its weight."""
-    root = ElementTree.Element("gexf", xmlns="http://www.gexf.net/1.2draft", version="1.2")
-    body = ElementTree.SubElement(root, "graph", defaultedgetype="undirected")
-    kept = _attributes(edges)
-    declared = ElementTree.SubElement(body, "attributes", {"class": "edge"})
-    for name in kept:
-        kind = "string" if isinstance(edges[0][name], str) else "double"
-        ElementTree.SubElement(declared, "attribute", id=name, title=name, type=kind)
-    nodes, links = ElementTree.SubElement(body, "nodes"), ElementTree.SubElement(body, "edges")
-    index = _identifiers(names)
-    for name, identifier in index.items():
-        ElementTree.SubElement(nodes, "node", id=identifier, label=_xml_text(name))
-    for number, row in enumerate(edges):
-        weight = repr(abs(float(row.get("strength", row["partial_correlation"]))))
-        ends = {"source": index[row["source"]], "target": index[row["target"]]}
-        link = ElementTree.SubElement(links, "edge", {"id": f"e{number}", **ends, "weight": weight})
-        values = ElementTree.SubElement(link, "attvalues")
-        for name in kept:
-            ElementTree.SubElement(values, "attvalue", {"for": name, "value": str(_value(row[name]))})
-    ElementTree.indent(root)
-    return ElementTree.ElementTree(root)
+    import networkx as nx
+
+    graph = _numbered(names, edges, "label")
+    for _, _, data in graph.edges(data=True):
+        data["weight"] = abs(data.get("strength", data["partial_correlation"]))
+    nx.write_gexf(graph, path, version="1.2draft")
 
 
-def cytoscape(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
-    """The `elements` document Cytoscape and Cytoscape.js read."""
-    index = _identifiers(names)
-    return {
-        "elements": {
-            "nodes": [{"data": {"id": identifier, "name": name}} for name, identifier in index.items()],
-            "edges": [
-                {
-                    "data": {
-                        "id": f"e{number}",
-                        "source": index[row["source"]],
-                        "target": index[row["target"]],
-                        **{name: _value(row[name]) for name in _attributes(edges)},
-                    }
-                }
-                for number, row in enumerate(edges)
-            ],
-        }
-    }
+def write_cytoscape(names: Sequence[str], edges: Sequence[Edge], path: Path) -> None:
+    """The document that Cytoscape and Cytoscape.js read."""
+    import networkx as nx
+
+    document = nx.cytoscape_data(_numbered(names, edges, "name"))
+    path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
 
 
-def _attributes(edges: Sequence[Edge]) -> list[str]:
-    return [name for name in edges[0] if name not in _NOT_ATTRIBUTES] if edges else []
+def _numbered(names: Sequence[str], edges: Sequence[Edge], label: str) -> Any:
+    """Nodes n0, n1, ... with their names as an attribute: words stay words, every other column is a number."""
+    import networkx as nx
 
-
-def _value(cell: Any) -> str | float:
-    """Words stay words, everything else is a number."""
-    return cell if isinstance(cell, str) else float(cell)
-
-
-def _identifiers(names: Sequence[str]) -> dict[str, str]:
-    return {name: f"n{k}" for k, name in enumerate(names)}
+    index = {name: f"n{k}" for k, name in enumerate(names)}
+    graph = nx.Graph()
+    graph.add_nodes_from((identifier, {label: _xml_text(name)}) for name, identifier in index.items())
+    for row in edges:
+        kept = {name: cell for name, cell in row.items() if name not in _NOT_ATTRIBUTES}
+        values = {name: cell if isinstance(cell, str) else float(cell) for name, cell in kept.items()}
+        graph.add_edge(index[row["source"]], index[row["target"]], **values)
+    return graph
 
 
 def _xml_text(name: str) -> str:

@@ -12,9 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.compare import GraphDiff, Scores, score_pairs, truth_labels
-from hazeglass.analyst.export import cytoscape, gexf, graphml, write_csv
+from hazeglass.analyst.export import write_csv, write_cytoscape, write_gexf, write_graphml
 from hazeglass.bundle.writer import new_folder
-from hazeglass.errors import InputError, MissingExtraError
+from hazeglass.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -187,12 +187,8 @@ class Graph:
 
     def to_networkx(self) -> Any:
         """The selected edges as a networkx.Graph with all columns as edge attributes."""
-        try:
-            import networkx as nx
-        except ImportError:
-            raise MissingExtraError(
-                "to_networkx needs networkx. Install it with: pip install 'hazeglass[graph]'"
-            ) from None
+        import networkx as nx
+
         graph = nx.Graph()
         graph.add_nodes_from(self.names)
         for row in self.selected.to_pylist():
@@ -215,12 +211,11 @@ class Graph:
         chosen = self.selected
         match path.suffix.lower():
             case ".graphml":
-                graphml(self.names, chosen.to_pylist()).write(path, encoding="utf-8", xml_declaration=True)
+                write_graphml(self.names, chosen.to_pylist(), path)
             case ".gexf":
-                gexf(self.names, chosen.to_pylist()).write(path, encoding="utf-8", xml_declaration=True)
+                write_gexf(self.names, chosen.to_pylist(), path)
             case ".cyjs":
-                document = cytoscape(self.names, chosen.to_pylist())
-                path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+                write_cytoscape(self.names, chosen.to_pylist(), path)
             case ".csv":
                 write_csv(chosen, path)
             case other:

@@ -18,7 +18,7 @@ from hazeglass.analyst.penalties import Setting, pair_weights
 from hazeglass.glasso import Solution
 from hazeglass.glasso.distance import psd_distance
 
-__all__ = ["PairInference", "benjamini_hochberg", "evidence", "infer", "pair_inference", "pilot"]
+__all__ = ["PairInference", "evidence", "infer", "pair_inference", "pilot"]
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -93,7 +93,9 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, *, level: float = 0.95)
 
 
 def pair_inference(estimate: FloatArray, error: FloatArray, p_value: FloatArray, level: float) -> PairInference:
-    """Intervals and q-values around the estimates; nothing leaves [-1, 1]."""
+    """Intervals around the estimates, which never leave [-1, 1], and q-values (Benjamini and Hochberg)."""
+    from scipy.stats import false_discovery_control
+
     half = float(ndtri(0.5 + level / 2)) * error
     return PairInference(
         np.clip(estimate, -1.0, 1.0),
@@ -101,16 +103,5 @@ def pair_inference(estimate: FloatArray, error: FloatArray, p_value: FloatArray,
         np.clip(estimate - half, -1.0, 1.0),
         np.clip(estimate + half, -1.0, 1.0),
         p_value,
-        benjamini_hochberg(p_value),
+        false_discovery_control(p_value),
     )
-
-
-def benjamini_hochberg(p_value: FloatArray) -> FloatArray:
-    """q-values: the smallest false-discovery rate at which each test would be called."""
-    m = p_value.size
-    order = np.argsort(p_value)
-    ranked = p_value[order] * m / np.arange(1, m + 1)
-    adjusted = np.minimum.accumulate(ranked[::-1])[::-1]
-    q = np.empty(m)
-    q[order] = np.minimum(adjusted, 1.0)
-    return q

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.graph import Graph
@@ -35,8 +36,6 @@ if TYPE_CHECKING:
 
 __all__ = ["recover"]
 
-SELECTIONS = ("ebic", "stars", "cv", "mse")
-MARGINALS = ("as-is", "normal-scores")
 _FOLDS = 5
 _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 
@@ -168,8 +167,8 @@ def _choose(
 def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None:
     if alpha is not None and not (np.isfinite(alpha) and alpha >= 0):
         raise InputError(f"alpha must be a finite number, at least 0, got {alpha!r}.")
-    if select not in SELECTIONS:
-        raise InputError(f"select must be one of {', '.join(SELECTIONS)}, got {select!r}.")
+    if select not in SELECTS:
+        raise InputError(f"select must be one of {', '.join(SELECTS)}, got {select!r}.")
     if not 0 < fdr < 1:
         raise InputError(f"fdr must lie strictly between 0 and 1, got {fdr!r}; 0.1 is a common choice.")
     if len(source.names) < 2:
@@ -178,7 +177,7 @@ def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None
 
 def _wants_curves(source: Source, dependence: str | None, select: str, device: str) -> bool:
     """What is asked for, or else what the release was made for."""
-    if dependence not in (None, "linear", "curved"):
+    if dependence is not None and dependence not in DEPENDENCES:
         raise InputError(f"dependence must be 'linear' or 'curved', got {dependence!r}.")
     curved = source.made_for_curves if dependence is None else dependence == "curved"
     if curved and select != "ebic":

@@ -174,9 +174,10 @@ def _of_release(release: Release) -> Source:
 def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
     from hazeglass.compute.lines import BROKEN_LINES
-    from hazeglass.compute.tables import blocks, floats, open_table
+    from hazeglass.compute.tables import blocks, check_names, floats, open_table
 
     table, unread = open_table(data), Counter[str]()
+    check_names(table.names)
     rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names, unread=unread)])
     for name, cells in (+unread).items():
         what = (

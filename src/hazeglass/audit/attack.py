@@ -1,20 +1,29 @@
-"""What an attack is: scores, one row a run and one column a statistic, from runs of the mechanism on D or on D'."""
+"""What an attack is: scores, one row a run and one column a statistic, from runs of the mechanism on D or on D'.
+
+And the worst-case neighbours it runs on, as places on the public [-1, 1] scale and raw cells that stand for them. Cells
+at an end of the scale are given raw values far beyond the bounds, and rows longer than the ball stay longer, so that a
+mechanism that forgets to clamp or to clip shows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.manifest import Column
 from hazeglass.publisher.randomness import BitSource
 
-__all__ = ["Attack", "Together", "contrasted", "in_chunks"]
+__all__ = ["Attack", "Together", "alternating", "contrasted", "far_rows", "in_chunks", "raw_rows"]
 
 Floats = npt.NDArray[np.float64]
 _CELLS = 1 << 21  # a chunk's worth of noisy numbers
+_BEYOND = 10.0  # ranges beyond a bound
+_INVERSE = {"log": np.exp, "log1p": np.expm1, "sqrt": np.square, "asinh": np.sinh}
 
 
 class Attack(Protocol):
@@ -67,3 +76,43 @@ class Together:
 def contrasted(left: Floats, right: Floats, left_mu: float, right_mu: float) -> Floats:
     """The two statistics of a pair of likelihood ratios."""
     return np.column_stack([left + right, left / left_mu - right / right_mu])
+
+
+def alternating(count: int) -> Floats:
+    """+1, -1, +1, ...: as far apart as equal signs, and noise that two cells share cancels in the difference."""
+    return np.asarray(1.0 - 2.0 * (np.arange(count) % 2), dtype=np.float64)
+
+
+def far_rows(columns: int, tilt: float) -> list[tuple[Floats, Floats]]:
+    """Candidates for two rows x, y of the box whose moments are as far apart as a ball allows.
+
+    The distance is largest for |x| = |y| = r and x.y = -a^2 (docs/maths/sensitivity.md), `tilt` being a^2 / r^2. So x
+    points along (1, 1, -1, -1, ...) and y along (1, -1, 1, -1, ...), tilted a little against x; both reach the surface
+    of the box. The others serve where x and y are seen through something else: y agrees with x on every second column,
+    at part of its length, and opposes it on the rest.
+    """
+    x = np.asarray(1.0 - 2.0 * (np.arange(columns) // 2 % 2), dtype=np.float64)
+    half = np.arange(columns) % 2 == 1
+    ys = [np.where(half, -x, part * x) for part in (1.0, 0.7, 0.5, 0.4, 0.3, 0.2, 0.0)]
+    across = alternating(columns) - x * (x @ alternating(columns)) / columns
+    if columns > 1:
+        tilted = math.sqrt(1 - tilt**2) * across / np.linalg.norm(across) - tilt * x / np.linalg.norm(x)
+        ys.append(tilted / np.abs(tilted).max())
+    return [(x, y) for y in (*ys, -x)]
+
+
+def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
+    """Raw cells that the publisher's clamping and rescaling brings to these places; ends become far outliers."""
+    raw = np.empty_like(unit_box)
+    for k, column in enumerate(columns):
+        place = unit_box[:, k]
+        inside = column.centre + column.half_width * place
+        if column.transform is not None:
+            inside = _INVERSE[column.transform](inside)
+        width = column.upper - column.lower
+        raw[:, k] = np.where(
+            place >= 1,
+            column.upper + _BEYOND * width,
+            np.where(place <= -1, column.lower - _BEYOND * width, inside),
+        )
+    return raw

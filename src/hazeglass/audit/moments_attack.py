@@ -1,4 +1,4 @@
-"""The likelihood-ratio attack on moments of one stage, and on the adaptive two.
+"""The likelihood-ratio attack on moments of one stage, on the adaptive two, and on the search for a clip radius.
 
 The secret sums of each side are computed once by the publisher's own block code; the publisher's own noise step then
 runs many times on them.
@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.audit.attack import contrasted, in_chunks
-from hazeglass.audit.neighbours import far_rows, raw_rows
+from hazeglass.audit.attack import contrasted, far_rows, in_chunks, raw_rows
 from hazeglass.bundle.manifest import Stage
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
@@ -28,11 +27,11 @@ from hazeglass.publisher.moments import (
     second_stage,
 )
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.radius import RADIUS_SHARE, private_radius
+from hazeglass.publisher.radius import RADIUS_SHARE, private_radius, radius_grid, rows_within, search_radius
 from hazeglass.publisher.randomness import BitSource, SecretBits
 from hazeglass.publisher.rows import Cells, Rows
 
-__all__ = ["AdaptiveAttack", "StageAttack", "attack_moments", "attack_presence", "unit_table"]
+__all__ = ["AdaptiveAttack", "RadiusAttack", "StageAttack", "attack_moments", "attack_presence", "attack_radius"]
 
 Floats = npt.NDArray[np.float64]
 Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]  # of rows, of their products, and how many
@@ -145,7 +144,7 @@ def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
     if plan.clip_radius == "private":
         # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
         probe = first_stage(plan, _size(plan, rows), guarantee, 1.0)
-        data = unit_table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
+        data = _table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
         found = private_radius(data, plan.unit, guarantee.share(RADIUS_SHARE), get_engine("serial"), SecretBits())
         guarantee, radius = guarantee.share(1 - RADIUS_SHARE), found.radius
     stage = first_stage(plan, _size(plan, rows), guarantee, radius)
@@ -158,7 +157,7 @@ def attack_presence(plan: Plan, rows: int) -> StageAttack:
     here, _ = _pair(plan, stage)
     others = np.tile(-here[0], (rows - len(here), 1))
     sides = np.vstack([here, others]), others
-    under, neighbour = (_sums_of(unit_table(plan, side), stage) for side in sides)
+    under, neighbour = (_sums_of(_table(plan, side), stage) for side in sides)
     return StageAttack(stage, (under, neighbour))
 
 
@@ -178,7 +177,7 @@ def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
     sides_of_others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)
     others = sides_of_others[:, None] * here[0]
     sides = (np.vstack([changed, others]) for changed in (here, there))
-    under, neighbour = (_sums_of(unit_table(plan, side), stage) for side in sides)
+    under, neighbour = (_sums_of(_table(plan, side), stage) for side in sides)
     return StageAttack(stage, (under, neighbour))
 
 
@@ -203,7 +202,7 @@ def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
     spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
     counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
     distinct = [np.vstack([changed, spread]) for changed in (x, y)]
-    sides = [unit_table(plan, np.repeat(rows, counts, axis=0)) for rows in distinct]
+    sides = [_table(plan, np.repeat(rows, counts, axis=0)) for rows in distinct]
     sums = [_sums_of(side, scout) for side in sides]
     boxes = [_read(plan, rows) for rows in distinct]
     first = StageAttack(scout, (sums[0], sums[1]))
@@ -225,7 +224,45 @@ def _distance(pair: tuple[Floats, Floats], stage: Stage, scale: float) -> float:
     return math.sqrt(stage.mean_weight**2 * float((x - y) @ (x - y)) + float(np.sum(second**2)) / 2) / stage.tau
 
 
-def unit_table(plan: Plan, unit_box: Floats) -> Rows:
+@dataclass(frozen=True, eq=False)
+class RadiusAttack:
+    """The private search for a clip radius: one person's rows are all long under D and all short under D'.
+
+    Every answer then moves by max_rows, whatever was asked, so the likelihood ratio is the sum of the answers. `within`
+    are the exact counts under D and D'. The search runs one by one, so a run is dear: see `cells`.
+    """
+
+    plan: Plan
+    n: int
+    grid: Floats
+    within: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    statistics: tuple[str, ...] = ("sum of the answers",)
+    cells: int = 4096
+
+    def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
+        """One search a run."""
+        scores = np.empty((runs, 1))
+        for run in range(runs):
+            plan = self.plan
+            n = None if plan.unit.name == "person" else self.n
+            found = search_radius(self.within[side], n, self.grid, plan.unit, plan.guarantee, bits)
+            scores[run] = sum(answer for _, answer in found.answers) - len(found.answers) * self.n
+        return scores
+
+
+def attack_radius(plan: Plan, n: int) -> RadiusAttack:
+    """The attack on a search that spends the whole of the plan's budget."""
+    p, m = len(plan.columns), plan.unit.max_rows
+    grid = radius_grid(p)
+    long, short = np.zeros((n, p)), np.zeros((n, p))
+    long[:m] = 1.0
+    if plan.unit.name == "person":  # one without rows also moves the answer to how many rows there are
+        long = long[m:]
+    here, there = (rows_within(_table(plan, side), grid, get_engine("serial")) for side in (long, short))
+    return RadiusAttack(plan, n, grid, (here, there))
+
+
+def _table(plan: Plan, unit_box: Floats) -> Rows:
     """Rows of a table that the publisher brings to these places of the [-1, 1] scale.
 
     Where persons are protected, each has as many rows as a person may have, the first one's first.

@@ -1,19 +1,40 @@
-"""Run the attacks and certify what they show."""
+"""Every mechanism that is attacked, and by what; run the attacks and certify what they show.
+
+A new form is one entry of ATTACKS and its rows in `mechanisms`.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import chain
+from typing import Any
 
+from hazeglass.audit.attack import Attack, Together
 from hazeglass.audit.certify import certify
-from hazeglass.audit.registry import Target, mechanisms, paper_claims, parts, structures, structures_of, targets_of
-from hazeglass.audit.result import AuditResult, Finding
-from hazeglass.audit.structure_attack import StructureAttack
+from hazeglass.audit.findings import AuditResult, Finding
+from hazeglass.audit.moments_attack import attack_moments, attack_presence, attack_radius
+from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
+from hazeglass.audit.table_attack import attack_table
+from hazeglass.errors import InputError
+from hazeglass.guarantee.sensitivity import UNITS
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
 
-__all__ = ["CONFIDENCE", "MUS", "audit", "run_attacks"]
+__all__ = [
+    "ATTACKS",
+    "CONFIDENCE",
+    "MUS",
+    "Target",
+    "audit",
+    "mechanisms",
+    "parts",
+    "run_attacks",
+    "structures",
+    "structures_of",
+    "targets_of",
+]
 
 CONFIDENCE = 0.999
 MUS = (0.5, 1.0, 2.0)
@@ -21,12 +42,35 @@ QUICK_RUNS, FULL_RUNS = 1 << 18, 1 << 21
 _FEWEST_RUNS = 1 << 9
 _CELLS_PER_RUN = 512  # up to here a run costs little more than a narrow one
 Progress = Callable[[str, int, int], None]
+ROWS = 1 << 14  # of the tables the moments are summed from; a table's own noise needs none of its other rows
+COLUMN_ROWS = 8  # in the column unit every row is attacked
+
+# form of a plan -> the attack on what it releases. Synthetic rows are drawn from the released moments, which lie beside
+# them in the bundle: whoever attacks those needs no rows.
+ATTACKS: dict[str, Callable[[Plan, int], Attack]] = {
+    "table": attack_table,
+    "moments": attack_moments,
+    "synthetic": attack_moments,
+}
+_LARGEST = 1 << 21  # numbers in one run
+_PERSON_ROWS = 40  # enough that the search's noise, a whole number, is not rounded up by much
+
+
+@dataclass(frozen=True)
+class Target:
+    """Something to attack: labels, the claim, and how to set the attack up."""
+
+    form: str
+    unit: str
+    noise: str
+    claimed_mu: float
+    attack: Callable[[], Attack | StructureAttack]
 
 
 def audit(
     plan: Plan | None = None, *, quick: bool = False, bits: BitSource | None = None, progress: Progress | None = None
 ) -> AuditResult:
-    """Attack a plan's own mechanism, or every mechanism at mu = 0.5, 1 and 2, their structure and the paper's claims.
+    """Attack a plan's own mechanism, or every mechanism at mu = 0.5, 1 and 2, and their structure.
 
     `quick` makes fewer runs, which certifies a little less. `progress` is called before each attack with its name, its
     number and how many there are.
@@ -34,7 +78,7 @@ def audit(
     if plan is not None:
         targets = [*targets_of(plan), *structures_of(plan)]
     else:
-        targets = [*chain.from_iterable(mechanisms(mu) for mu in MUS), *parts(), *structures(1.0), *paper_claims()]
+        targets = [*chain.from_iterable(mechanisms(mu) for mu in MUS), *parts(), *structures(1.0)]
     return run_attacks(targets, QUICK_RUNS if quick else FULL_RUNS, bits=bits, progress=progress)
 
 
@@ -61,9 +105,115 @@ def run_attacks(
 def _finding(target: Target, runs: int, level: float, bits: BitSource) -> Finding:
     attack, labels = target.attack(), (target.form, target.unit, target.noise, target.claimed_mu)
     if isinstance(attack, StructureAttack):
-        return Finding(*labels, attack.certify(level), target.ours, structural=True)
+        return Finding(*labels, attack.certify(level), structural=True)
     # Wide mechanisms get fewer runs, so that an audit's time does not grow with the square of the columns.
     affordable = max(_FEWEST_RUNS, min(runs, _CELLS_PER_RUN * runs // attack.cells))
     sides = [attack.scores(side, affordable, bits) for side in (0, 1)]
     certificate = certify(*sides, statistics=attack.statistics, level=level)
-    return Finding(*labels, certificate, target.ours)
+    return Finding(*labels, certificate)
+
+
+def mechanisms(mu: float) -> Iterator[Target]:
+    """Every form, unit and noise family at one budget."""
+    for noise in ("rounded", "discrete"):
+        for unit in UNITS:
+            yield _target(_plan(mu, "table", unit, noise), noise)
+    for unit in ("record", "person"):
+        yield _target(_plan(mu, "table", unit, clip_radius=1.0), "rounded, clipped")
+    yield Target("table twice", "entry", "rounded", mu, lambda: _twice(mu))
+    for unit in ("entry", "readings", "record", "person"):
+        yield _target(_plan(mu, "moments", unit, adaptive=False), "rounded")
+    yield _target(_plan(mu, "moments", "record", clip_radius="private"), "rounded, private radius")
+    for unit in ("record", "person"):
+        yield _target(_plan(mu, "moments", unit), "rounded, two stages")
+        yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"), "rounded, curved")
+    yield _target(_plan(mu, "synthetic", "record"), "rounded, two stages")
+
+
+def parts() -> Iterator[Target]:
+    """Steps of a mechanism that a whole release gives a small share of its budget, here with all of it."""
+    plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
+    yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
+    yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_presence(plan, ROWS))
+
+
+def structures(mu: float) -> Iterator[Target]:
+    """Everything about a release of each form that is not a noised number."""
+    for form, unit in (("table", "record"), ("moments", "person"), ("synthetic", "record")):
+        yield from structures_of(_plan(mu, form, unit))
+
+
+def structures_of(plan: Plan) -> Iterator[Target]:
+    """The same for a plan."""
+    for name, attack in structure_attacks(plan).items():
+        yield Target(f"structure of {plan.form}", plan.unit.name, name, plan.guarantee.mu, lambda attack=attack: attack)  # type: ignore[misc]
+
+
+def targets_of(plan: Plan) -> Iterator[Target]:
+    """A plan's own mechanism; in units that change one column only, one target for each sort of column."""
+    if plan.form != "table" or plan.unit.name in ("record", "person"):
+        yield _target(plan, _noise_of(plan))
+        return
+    seen = set()
+    for k, column in enumerate(plan.columns):
+        sort = (column.kind, column.transform, column.noise)
+        if sort not in seen:
+            seen.add(sort)
+            yield _target(plan, f"{column.noise}, column {column.name!r}", k)
+
+
+def _noise_of(plan: Plan) -> str:
+    parts = [" and ".join(sorted({column.noise for column in plan.columns}, reverse=True))]
+    parts += ["clipped"] if plan.form == "table" and plan.clip_radius is not None else []
+    parts += ["private radius"] if plan.clip_radius == "private" else []
+    parts += ["curved" if plan.dependence == "curved" else "two stages"] if plan.adaptive else []
+    return ", ".join(parts)
+
+
+def _target(plan: Plan, noise: str, column: int | None = None) -> Target:
+    rows = COLUMN_ROWS if plan.unit.name == "column" else max(ROWS, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+    _check_size(plan, rows)
+
+    def attack() -> Attack:
+        return ATTACKS[plan.form](plan, rows) if column is None else attack_table(plan, rows, column)
+
+    return Target(plan.form, plan.unit.name, noise, plan.guarantee.mu, attack)
+
+
+def _check_size(plan: Plan, rows: int) -> None:
+    """Refuse what would not fit the memory, before anything is built."""
+    p, unit = len(plan.columns), plan.unit
+    if plan.form == "table":
+        cells = unit.readings if unit.name == "readings" else unit.max_rows * p
+    else:
+        cells = max(rows * p // 8, (3 * p if plan.dependence == "curved" else p) ** 2)
+    if cells > _LARGEST:
+        raise InputError(
+            f"{p} columns that protect {unit.in_words} are too many numbers to attack at once: {cells}, where "
+            f"{_LARGEST} is the most. Audit a plan with fewer columns, readings or rows of a person; the noise follows "
+            "from these by a formula."
+        )
+
+
+def _twice(mu: float) -> Together:
+    """Two tables of the same data at different budgets, which together cost mu."""
+    mus = (0.6 * mu, 0.8 * mu)
+    first, second = (attack_table(_plan(part, "table", "entry"), 2) for part in mus)
+    return Together(first, second, mus)
+
+
+def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", **release: Any) -> Plan:
+    """A few columns on [0, 1], or small counts where the noise is to be discrete."""
+    column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
+    if noise == "discrete":
+        column = {"kind": "integer", "lower": 0, "upper": 3, "noise": "discrete"}
+    sizes: dict[str, dict[str, Any]] = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}
+    if (form, unit) == ("table", "person"):
+        release["row_counts"] = "public"
+    return Plan.from_dict(
+        {
+            "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},
+            "budget": {"mu": mu},
+            "columns": [{"name": name, **column} for name in names],
+        }
+    )

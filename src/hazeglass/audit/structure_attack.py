@@ -1,6 +1,6 @@
 """Attacks on everything about a release that is not a noised number.
 
-Two inputs that nobody may tell apart are each published several times: neighbours, or the same rows laid out in another
+Two inputs that must look alike are each published several times: neighbours, or the same rows laid out in another
 way. From every release all facts are read that are no released number: which files, how many rows in each part and row
 group, Parquet footers, every field of release.json but the time, every line of the pages, whether the output is sorted
 as the input was, what was printed, and, where there is no release, how it was refused.
@@ -55,7 +55,7 @@ def publish_here(data: Any, plan: Plan, out: Path) -> object:
 
 @dataclass(frozen=True)
 class StructureAttack:
-    """What `publish` makes of two inputs that nobody may tell apart."""
+    """What `publish` makes of two inputs that must look alike."""
 
     plan: Plan
     inputs: Callable[[Plan, Path], Inputs]
@@ -294,7 +294,7 @@ def _csv(path: Path, columns: dict[str, list[str]]) -> Path:
 
 @dataclass(frozen=True)
 class Pair:
-    """Two inputs that nobody may tell apart: how they are made, and for which plans."""
+    """Two inputs that must look alike: how they are made, and for which plans."""
 
     inputs: Callable[[Plan, Path], Inputs]
     applies: Callable[[Plan], bool] = lambda plan: True

@@ -11,8 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.audit.attack import in_chunks
-from hazeglass.audit.neighbours import alternating, raw_rows
+from hazeglass.audit.attack import alternating, in_chunks, raw_rows
 from hazeglass.bundle.manifest import Column
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource

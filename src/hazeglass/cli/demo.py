@@ -16,7 +16,7 @@ from hazeglass.analyst.recover import recover
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import new_folder
 from hazeglass.cli.plans import show_preview
-from hazeglass.cli.printing import Printer
+from hazeglass.cli.terminal import Printer
 from hazeglass.datasets import FeederData, make_feeder
 from hazeglass.datasets.feeder import BOUND_PER_CENT
 from hazeglass.publisher.plan import Plan
@@ -64,7 +64,7 @@ def run_demo(out: Path, printer: Printer) -> None:
     console = printer.console
     with new_folder(out) as folder:
         feeder = make_feeder()
-        _say(console, "1. A publisher holds a year of meter data that must not leave the house")
+        _say(console, "1. A publisher holds a year of meter data that must not leave the company")
         console.print(
             f"   {feeder.data.shape[0]:,} rows, {feeder.data.shape[1]} buses, {len(feeder.lines)} lines between them."
         )

@@ -1,23 +1,51 @@
-"""hazeglass plan new | check | preview."""
+"""hazeglass plan new | check | preview and hazeglass ledger new | show | history | check."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from hazeglass.cli.printing import Printer, plain
-from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.preview import Preview, epsilon_to_see
-from hazeglass.publisher.scaffold import write_scaffold
+from hazeglass.cli.terminal import DataArgument, JsonOption, Printer, QuietOption, clear_errors, group, plain
+from hazeglass.errors import InputError, PrivacyRefusal
+from hazeglass.guarantee.sensitivity import Unit, UnitName
 
-__all__ = ["check_plan", "new_plan", "preview_plan", "show_preview"]
+if TYPE_CHECKING:
+    from hazeglass.publisher.ledger_file import Summary
+    from hazeglass.publisher.preview import Preview
+
+__all__ = ["ledger_app", "plan_app", "show_preview"]
+
+PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
+LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
+plan_app = group("Make, check and preview a plan. Only `new` opens the data: see its help.")
+ledger_app = group("Keep a dataset's total budget in a file.")
 
 
-def new_plan(data: str, out: Path, header: bool, printer: Printer) -> None:
-    """Write the scaffold, say what it rests on and what to do next."""
-    look = write_scaffold(data, out, header=header)
+@plan_app.command("new")
+@clear_errors
+def new_plan(
+    data: DataArgument,
+    out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml"),
+    no_header: Annotated[
+        bool, typer.Option("--no-header", help="The first line of the CSV holds data: name the columns x1, x2, ...")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in.
+
+    Kinds are those a Parquet file declares. A CSV declares none, so its first lines (at most 1 MiB) are looked at here,
+    on your machine, and what they suggest is marked as a guess for you to confirm.
+    """
+    from hazeglass.publisher.scaffold import write_scaffold
+
+    printer = Printer(json, quiet)
+    look = write_scaffold(data, out, header=not no_header)
     printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
     if look.left_out:
         printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(look.left_out))}.")
@@ -36,32 +64,49 @@ def new_plan(data: str, out: Path, header: bool, printer: Printer) -> None:
     printer.answer({**answer, "guessed": look.text is not None})
 
 
-def check_plan(path: Path, printer: Printer) -> None:
-    """Load the plan; loading is checking."""
-    plan = Plan.load(path)
+@plan_app.command("check")
+@clear_errors
+def check_plan(plan: PlanArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Say whether a plan is complete, or what is missing."""
+    from hazeglass.publisher.plan import Plan
+
+    printer, made = Printer(json, quiet), Plan.load(plan)  # loading is checking
     printer.say(
-        f"{plain(path)} is complete: a {plan.form} release of {len(plan.columns)} columns that protects "
-        f"{plan.unit.in_words}; mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.4g} at delta = {plan.delta:g}."
+        f"{plain(plan)} is complete: a {made.form} release of {len(made.columns)} columns that protects "
+        f"{made.unit.in_words}; mu = {made.guarantee.mu:.4g}, epsilon = {made.epsilon:.4g} at delta = {made.delta:g}."
     )
     printer.answer(
         {
             "ok": True,
-            "title": plan.title,
-            "form": plan.form,
-            "unit": plan.unit.name,
-            "columns": list(plan.names),
-            "mu": plan.guarantee.mu,
-            "epsilon": plan.epsilon,
-            "delta": plan.delta,
+            "title": made.title,
+            "form": made.form,
+            "unit": made.unit.name,
+            "columns": list(made.names),
+            "mu": made.guarantee.mu,
+            "epsilon": made.epsilon,
+            "delta": made.delta,
         }
     )
 
 
-def preview_plan(path: Path, rows: int, see: float | None, printer: Printer) -> None:
-    """Print the preview, and the epsilon that would show a partial correlation of the given size."""
-    plan = Plan.load(path)
-    look = plan.preview(rows)
-    needed = None if see is None else epsilon_to_see(plan, rows, see)
+@plan_app.command("preview")
+@clear_errors
+def preview_plan(
+    plan: PlanArgument,
+    rows: Annotated[int, typer.Option(help="How many rows the data has (public).")],
+    see: Annotated[
+        float | None, typer.Option(help="Also say which epsilon shows a partial correlation this big.")
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Cost and expected quality of a plan, without the data."""
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.preview import epsilon_to_see
+
+    printer, made = Printer(json, quiet), Plan.load(plan)
+    look = made.preview(rows)
+    needed = None if see is None else epsilon_to_see(made, rows, see)
     printer.answer(look.to_dict() if see is None else {**look.to_dict(), "see": see, "epsilon_to_see": needed})
     show_preview(look, printer.console)
     if see is not None:
@@ -99,3 +144,104 @@ def show_preview(look: Preview, console: Console) -> None:
         )
     for sentence in look.dependence.sentences if look.dependence else ():
         console.print(sentence, highlight=False)
+
+
+@ledger_app.command("new")
+@clear_errors
+def new_ledger(
+    file: LedgerArgument,
+    dataset: Annotated[str, typer.Option(help="Whose budget it is.")],
+    epsilon: Annotated[float | None, typer.Option(help="The total as epsilon, with --delta.")] = None,
+    delta: Annotated[float | None, typer.Option(help="The delta that goes with --epsilon.")] = None,
+    mu: Annotated[float | None, typer.Option(help="The total as mu, instead of epsilon and delta.")] = None,
+    protects: Annotated[UnitName, typer.Option(help="The unit the budget protects.")] = "record",
+    readings: Annotated[int, typer.Option(help="With --protects readings: how many cells.")] = 1,
+    max_rows: Annotated[int, typer.Option(help="With --protects person: rows of one person.")] = 1,
+    id_column: Annotated[
+        str | None, typer.Option(help="With --protects person: the column that says who is one person.")
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Start a ledger for a dataset with its total budget."""
+    from hazeglass.publisher.ledger_file import Ledger
+
+    printer = Printer(json, quiet)
+    if readings < 1 or max_rows < 1:
+        raise InputError(f"--readings and --max-rows must be at least 1, got {readings} and {max_rows}.")
+    if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
+        raise InputError("give the total budget once: as --epsilon with --delta, or as --mu.")
+    unit = Unit(protects, readings, max_rows)
+    ledger = Ledger.create(file, dataset, mu_total=mu, epsilon=epsilon, delta=delta, unit=unit, id_column=id_column)
+    summary = ledger.summary()
+    printer.say(
+        f"Wrote {plain(file)}: releases of {plain(dataset)} may spend mu = {summary.mu_total:.4g} in all, protecting "
+        f"{_protected(summary)}."
+    )
+    printer.answer({"file": str(file), **asdict(summary)})
+
+
+@ledger_app.command("show")
+@clear_errors
+def show_ledger(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Total, spent and left."""
+    from hazeglass.guarantee.gdp import GaussianDP
+    from hazeglass.publisher.ledger_file import Ledger
+
+    printer, summary = Printer(json, quiet), Ledger.open(file).summary()
+    printer.answer(asdict(summary))
+    delta = summary.delta or 1e-6
+    spent = GaussianDP(summary.mu_spent).epsilon(delta) if summary.mu_spent > 0 else 0.0
+    console = printer.console
+    console.print(f"{plain(summary.dataset)}: protects {_protected(summary)}.")
+    console.print(
+        f"  mu: {summary.mu_total:.4g} in total, {summary.mu_spent:.4g} spent "
+        f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release.",
+    )
+    console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.")
+
+
+@ledger_app.command("history")
+@clear_errors
+def show_history(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+    """Every release ever charged."""
+    from hazeglass.publisher.ledger_file import Ledger
+
+    printer, entries = Printer(json, quiet), Ledger.open(file).history()
+    printer.answer([asdict(entry) for entry in entries])
+    table = Table()
+    for heading in ("no.", "charged at", "mu", "state", "release"):
+        table.add_column(heading, justify="right" if heading in ("no.", "mu") else "left")
+    for entry in entries:
+        mu = f"{entry.charge.mu:.4g}"
+        table.add_row(str(entry.id), entry.charged_at, mu, entry.state, plain(entry.charge.label))
+    printer.say(table)
+
+
+@ledger_app.command("check")
+@clear_errors
+def check_ledger(
+    file: LedgerArgument,
+    releases: Annotated[
+        list[str],
+        typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE..."),
+    ],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""
+    from hazeglass.bundle.reader import load
+    from hazeglass.publisher.ledger_file import Ledger
+
+    printer, ledger = Printer(json, quiet), Ledger.open(file)
+    with printer.watch("checking"):
+        faults = ledger.faults({path: load(path).manifest for path in releases})
+    printer.answer({"ok": not faults, "releases": len(releases), "faults": faults})
+    if faults:
+        raise PrivacyRefusal(" ".join(faults))
+    printer.say(f"{plain(file)} is not behind: it holds the charge of every release given, {len(releases)} in all.")
+
+
+def _protected(summary: Summary) -> str:
+    by = "" if summary.id_column is None else f", told apart by {plain(repr(summary.id_column))}"
+    return summary.unit.in_words + by

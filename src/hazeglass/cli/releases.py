@@ -3,48 +3,90 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
+import typer
 from rich.console import Console
 from rich.table import Table
 
-from hazeglass.bundle.manifest import Manifest
-from hazeglass.bundle.reader import Release, load
-from hazeglass.bundle.sign import new_key, read_private_key
-from hazeglass.cli.printing import Printer, plain
+from hazeglass.analyst import Dependence, Device, Marginals, Select, SolverName
+from hazeglass.cli.terminal import (
+    DataArgument,
+    JsonOption,
+    Printer,
+    QuietOption,
+    ReleaseArgument,
+    SchedulerOption,
+    clear_errors,
+    engine_name,
+    group,
+    plain,
+)
+from hazeglass.compute.engines import EngineName
 from hazeglass.errors import HazeglassWarning, SimulationError
-from hazeglass.guarantee.explain import explain
 
-__all__ = ["make_key", "publish_release", "recover_graph", "rehearse_release", "show_edges", "verify_release"]
+if TYPE_CHECKING:
+    from hazeglass.bundle.manifest import Manifest
+    from hazeglass.bundle.reader import Release
 
+__all__ = ["key_app", "publish", "recover", "show_edges", "verify"]
 
-def make_key(path: Path, printer: Printer) -> None:
-    """A key pair to sign releases with."""
-    public = new_key(path)
-    printer.say(f"Wrote {plain(path)}, the private key: keep it secret, it signs with `publish --sign`.")
-    printer.say(f"Wrote {plain(public)}, the public key: give it to readers, but not by the way the release takes.")
-    printer.answer({"private": str(path), "public": str(public)})
+key_app = group("Make keys to sign releases with.")
 
 
-def publish_release(
-    data: str, plan: Path, out: Path, ledger: Path | None, engine: str, sign: Path | None, printer: Printer
+@key_app.command("new")
+@clear_errors
+def new_key(
+    file: Annotated[Path, typer.Argument(help="Where to write the private key; the public one is FILE.pub.")],
+    json: JsonOption = False,
+    quiet: QuietOption = False,
 ) -> None:
-    """Publish with a progress line that is silent when nobody watches."""
+    """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them."""
+    from hazeglass.bundle import sign
+
+    printer, public = Printer(json, quiet), sign.new_key(file)
+    printer.say(f"Wrote {plain(file)}, the private key: keep it secret, it signs with `publish --sign`.")
+    printer.say(f"Wrote {plain(public)}, the public key: give it to readers, but not by the way the release takes.")
+    printer.answer({"private": str(file), "public": str(public)})
+
+
+@clear_errors
+def publish(
+    data: DataArgument,
+    plan: Annotated[Path, typer.Option(help="The plan.toml to follow.")],
+    out: Annotated[Path, typer.Option(help="A new folder for the release.")],
+    ledger: Annotated[Path | None, typer.Option(help="Charge the release to this ledger first.")] = None,
+    engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = "threads",
+    scheduler: SchedulerOption = None,
+    sign: Annotated[
+        Path | None, typer.Option(help="Sign the release with this private key (`hazeglass key new`).", metavar="KEY")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Release DATA as the plan says. The release appears complete or not at all."""
     from hazeglass.publisher.publish import publish
 
+    printer, workers = Printer(json, quiet), engine_name(engine, scheduler)
+    if dry_run:
+        _rehearse(data, plan, out, ledger, workers, sign, printer)
+        return
     with printer.watch("publishing") as progress:
-        release = publish(data, plan, out, ledger=ledger, engine=engine, sign=sign, progress=progress)
+        release = publish(data, plan, out, ledger=ledger, engine=workers, sign=sign, progress=progress)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
     printer.answer({"out": str(out), **_summary(release.manifest)})
 
 
-def rehearse_release(
+def _rehearse(
     data: str, plan: Path, out: Path, ledger: Path | None, engine: str, sign: Path | None, printer: Printer
 ) -> None:
     """Everything `publish` checks, without its consequences."""
+    from hazeglass.bundle.sign import read_private_key
     from hazeglass.publisher.rehearse import rehearse
 
     if sign is not None:
@@ -77,25 +119,38 @@ def rehearse_release(
     )
 
 
-def verify_release(path: str, key: Path | None, simulation: bool, printer: Printer) -> None:
-    """Every byte is checked by loading; a simulation is refused as a private release unless it was announced as one."""
+@clear_errors
+def verify(
+    release: ReleaseArgument,
+    key: Annotated[
+        Path | None, typer.Option(help="The publisher's public key: refuse what it did not sign.", metavar="KEY.pub")
+    ] = None,
+    simulation: Annotated[
+        bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
+    ] = False,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Check every byte of a release, derive its promise again, and say what it promises."""
+    from hazeglass.bundle.reader import load
+
+    printer = Printer(json, quiet)
     with printer.watch("checking"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
-        release = load(path, key=key)
-    manifest = release.manifest
-    checked = {"signature": release.signature, "not_compared": list(release.not_compared)}
+        loaded = load(release, key=key)
+    manifest = loaded.manifest
+    checked = {"signature": loaded.signature, "not_compared": list(loaded.not_compared)}
     printer.answer({"ok": not manifest.simulation, **checked, **_summary(manifest)})
     if not manifest.simulation:
-        _describe(release, printer)
+        _describe(loaded, printer)
         printer.say("No file is damaged or missing, and the promise follows from the noise that is stated.")
-        _tell_origin(release, printer)
+        _tell_origin(loaded, printer)
     elif simulation:
         printer.say("A simulation, as announced: no file is damaged or missing, and nothing is promised.")
-        _tell_origin(release, printer)
+        _tell_origin(loaded, printer)
     else:
         raise SimulationError(
-            "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
-            "It is no private release."
+            "this bundle is a simulation: its noise came from a seed and anyone can remove it. It is no private loaded."
         )
 
 
@@ -117,14 +172,47 @@ def _tell_origin(release: Release, printer: Printer) -> None:
         )
 
 
-def recover_graph(path: str, out: Path, options: Mapping[str, Any], printer: Printer) -> None:
-    """Recover with the options of :func:`hazeglass.recover`, save, and show the strongest edges."""
+@clear_errors
+def recover(
+    release: ReleaseArgument,
+    out: Annotated[Path, typer.Option(help="A new folder for the graph and the report.")],
+    alpha: Annotated[float | None, typer.Option(help="The penalty; chosen by --select when left out.")] = None,
+    select: Annotated[Select, typer.Option(help="How to choose the penalty.")] = "ebic",
+    fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
+    solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = "auto",
+    device: Annotated[Device, typer.Option(help="Where to solve; cuda needs hazeglass[gpu].")] = "cpu",
+    dependence: Annotated[
+        Dependence | None,
+        typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
+    ] = None,
+    marginals: Annotated[
+        Marginals,
+        typer.Option(help="Map columns to normal scores through their ranks first (tables with little noise)."),
+    ] = "as-is",
+    engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = "threads",
+    scheduler: SchedulerOption = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Recover the graph from a release, with error bars, and write a report."""
     from hazeglass.analyst.recover import recover
+    from hazeglass.bundle.reader import load
     from hazeglass.bundle.writer import check_new
 
+    printer, workers = Printer(json, quiet), engine_name(engine, scheduler)
     check_new(out)
     with printer.watch("recovering the graph"):
-        graph = recover(load(path), **options)
+        graph = recover(
+            load(release),
+            alpha=alpha,
+            select=select,
+            fdr=fdr,
+            solver=solver,
+            device=device,
+            dependence=dependence,
+            marginals=marginals,
+            engine=workers,
+        )
         graph.save(out)
     edges = graph.selected.to_pylist()
     show_edges(edges, printer.console)
@@ -163,6 +251,8 @@ def _summary(manifest: Manifest) -> dict[str, Any]:
 
 
 def _describe(release: Release, printer: Printer) -> None:
+    from hazeglass.guarantee.explain import explain
+
     manifest = release.manifest
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
     size = f"{manifest.n:,} rows"

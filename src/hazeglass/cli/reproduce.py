@@ -1,4 +1,4 @@
-"""hazeglass reproduce: find the experiments, run them, say where the results are."""
+"""hazeglass datasets | reproduce: the data sets we can load, and the paper's results run again on them."""
 
 from __future__ import annotations
 
@@ -9,18 +9,131 @@ from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 import hazeglass
-from hazeglass.cli.printing import Printer, moving
+from hazeglass.cli.terminal import JsonOption, Printer, QuietOption, clear_errors, moving, plain
 from hazeglass.errors import InputError
 
-__all__ = ["load_experiments", "run_reproduce", "work"]
+if TYPE_CHECKING:
+    from hazeglass.datasets.catalogue import Entry
+
+__all__ = ["datasets", "load_experiments", "reproduce", "work"]
 
 _PACKAGE = "hazeglass_experiments"
+
+
+@clear_errors
+def datasets(
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder with the data; HAZEGLASS_DATA or our cache when left out.")
+    ] = None,
+    fetch: Annotated[
+        str | None,
+        typer.Option(help="First download this one into our cache, where its terms allow it.", metavar="NAME"),
+    ] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
+    from hazeglass.datasets.catalogue import CATALOGUE
+    from hazeglass.datasets.download import fetch as download
+    from hazeglass.datasets.files import folders
+
+    printer = Printer(json, quiet)
+    if fetch is not None:
+        with printer.watch(f"fetching {plain(fetch)}"):
+            folder = download(fetch)
+        printer.say(f"{plain(fetch)} is in {plain(folder)}. Its terms: {CATALOGUE[fetch].licence}.")
+    looked = [str(folder) for folder in folders(data_dir)]
+    printer.answer({"folders": looked, "datasets": [_described(one, data_dir) for one in CATALOGUE.values()]})
+    printer.say(_table(data_dir))
+    for one in CATALOGUE.values():
+        printer.say(
+            f"[bold]{one.name}[/bold]: {plain(one.source)}. Licence: {plain(one.licence)}. {plain(one.note)}".rstrip()
+        )
+    fetched = ", ".join(one.name for one in CATALOGUE.values() if one.addresses)
+    printer.say(
+        f"Looked in {plain(' and '.join(looked))}. --data-dir or HAZEGLASS_DATA names another folder; --fetch NAME "
+        f"downloads {fetched}; grid11 and grid115 can be made again from the home loads "
+        f"({plain('hazeglass[grid]')}: hazeglass_experiments.grids.make_grid11, make_grid115)."
+    )
+
+
+def _described(one: Entry, data_dir: Path | None) -> dict[str, Any]:
+    from hazeglass.datasets.files import find, is_present
+
+    rows = find(one, next(iter(one.files)), data_dir)
+    return {
+        "name": one.name,
+        "rows": one.rows,
+        "columns": one.columns,
+        "kind": one.kind,
+        "truth": one.truth,
+        "licence": one.licence,
+        "source": one.source,
+        "note": one.note,
+        "present": is_present(one, data_dir),
+        "path": None if rows is None else str(rows.parent),
+        "addresses": list(one.addresses),
+    }
+
+
+def _table(data_dir: Path | None) -> Table:
+    from hazeglass.datasets.catalogue import CATALOGUE
+    from hazeglass.datasets.files import is_present
+
+    table = Table()
+    table.add_column("name", no_wrap=True)
+    table.add_column("rows x columns", justify="right", no_wrap=True)
+    for heading in ("kind", "here"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("true graph", overflow="fold")
+    for one in CATALOGUE.values():
+        here = "yes" if is_present(one, data_dir) else "no"
+        table.add_row(one.name, f"{one.rows:,} x {one.columns}", one.kind, here, one.truth)
+    return table
+
+
+@clear_errors
+def reproduce(
+    result: Annotated[
+        str,
+        typer.Argument(
+            help="A result of the paper: table1a, table1b, table2, figures, ... or all; any other word lists them.",
+            metavar="RESULT",
+        ),
+    ],
+    out: Annotated[Path, typer.Option(help="A new folder for tables, pictures and the page.")],
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer runs and smaller cases: under four minutes.")] = False,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="The folder with the data sets (else HAZEGLASS_DATA, else downloads).")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores.")] = None,
+    json: JsonOption = False,
+    quiet: QuietOption = False,
+) -> None:
+    """Run the paper's experiments and put our numbers beside the printed ones."""
+    printer = Printer(json, quiet)
+    load_experiments()
+    everything = import_module(f"{_PACKAGE}.everything")
+    if result not in everything.TARGETS:
+        raise InputError(f"a result must be one of {', '.join(everything.TARGETS)}, got {result!r}.")
+    setup = import_module(f"{_PACKAGE}.cells").Setup(quick, None if data_dir is None else str(data_dir))
+    try:
+        with _watching(printer) as watch:
+            sections = everything.reproduce(result, setup, out, work, workers=workers, watch=watch)
+    except KeyboardInterrupt:
+        typer.echo("hazeglass: interrupted; the same command goes on where this one stopped.", err=True)
+        raise typer.Exit(130) from None
+    for section in sections:
+        printer.say(f"{section.title}. {section.text[0]}")
+    printer.say(f"\nOpen {out / 'index.html'}; tables and pictures are in {out}.")
+    printer.answer({"out": str(out), "sections": [section.name for section in sections]})
 
 
 def load_experiments() -> ModuleType:
@@ -52,26 +165,7 @@ def _load(folder: Path) -> ModuleType:
 def work(function: str, setup: dict[str, Any], arguments: dict[str, Any]) -> Any:
     """Compute one cell. It lives here because a new process can import this module but not yet the experiments."""
     load_experiments()
-    return import_module(f"{_PACKAGE}.running").call(function, setup, arguments)
-
-
-def run_reproduce(
-    target: str, quick: bool, data_dir: Path | None, out: Path, workers: int | None, printer: Printer
-) -> None:
-    """Run, write, print one line per result."""
-    load_experiments()
-    everything = import_module(f"{_PACKAGE}.everything")
-    setup = import_module(f"{_PACKAGE}.cells").Setup(quick, None if data_dir is None else str(data_dir))
-    try:
-        with _watching(printer) as watch:
-            sections = everything.reproduce(target, setup, out, work, workers=workers, watch=watch)
-    except KeyboardInterrupt:
-        typer.echo("hazeglass: interrupted; the same command goes on where this one stopped.", err=True)
-        raise typer.Exit(130) from None
-    for section in sections:
-        printer.say(f"{section.title}. {section.text[0]}")
-    printer.say(f"\nOpen {out / 'index.html'}; tables and pictures are in {out}.")
-    printer.answer({"out": str(out), "sections": [section.name for section in sections]})
+    return import_module(f"{_PACKAGE}.cells").call(function, setup, arguments)
 
 
 @contextmanager

@@ -13,15 +13,16 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, TypeVar
+from typing import Any, Literal, Protocol, TypeVar, get_args
 
 from hazeglass.errors import InputError
 
-__all__ = ["ENGINES", "Engine", "Serial", "Threads", "get_engine", "open_engine"]
+__all__ = ["ENGINES", "Engine", "EngineName", "Serial", "Threads", "get_engine", "open_engine"]
 
 B = TypeVar("B")
 R = TypeVar("R")
-ENGINES = ("serial", "threads", "dask")
+EngineName = Literal["serial", "threads", "dask"]
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 
 
 class Engine(Protocol):

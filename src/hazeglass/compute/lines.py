@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -38,6 +39,7 @@ _LONGEST_HEADER = _LONGEST_LINE = 1 << 24  # more than a chunk or a stretch
 _LONGEST_ROW = 1 << 20  # of several lines
 _AT_ONCE = 16  # stretches that are counted side by side
 _BOM = codecs.BOM_UTF8
+_QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')
 
 
 def csv_header(place: Place, text: TextFormat) -> tuple[tuple[str, ...], int]:
@@ -276,7 +278,9 @@ class LineReader:
     """Blocks of lines as columns: `numbers` as float64, `others` as text."""
 
     def __init__(self, place: Place, text: TextFormat, names: Sequence[str]) -> None:
-        self._text, self._names = text, list(names)
+        # By their places: what columns beside the wanted ones are called does not matter.
+        self._text, self._places = text, {name: str(k) for k, name in reversed(list(enumerate(names)))}
+        self._names = [str(k) for k in range(len(names))]
         self._separator = separator(place, text)
         self._mark = self._separator.encode()
         self._said_in_numbers = words_like_numbers(text)
@@ -290,15 +294,16 @@ class LineReader:
 
         lines = block.count(b"\n")
         # Arrow compares words for missing cells with the spaces around a cell, which matters where one is a number.
-        types = {} if self._said_in_numbers else {name: pa.float64() for name in numbers}
-        table = self._parsed(block, lines, types, [*numbers, *others]) if types or not numbers else None
+        types = {} if self._said_in_numbers else {self._places[name]: pa.float64() for name in numbers}
+        wanted = {name: self._places[name] for name in (*numbers, *others)}
+        table = self._parsed(block, lines, types, list(wanted.values())) if types or not numbers else None
         if table is not None:
-            return {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
+            return {name: table.column(place).combine_chunks() for name, place in wanted.items()}
         block, broken = self._mended(block)
         unread[BROKEN_LINES] += broken
-        table = self._parsed(block, lines, {}, [*numbers, *others])
+        table = self._parsed(block, lines, {}, list(wanted.values()))
         assert table is not None  # every line that was left has the right number of fields
-        found = {name: table.column(name).combine_chunks() for name in (*numbers, *others)}
+        found = {name: table.column(place).combine_chunks() for name, place in wanted.items()}
         for name in numbers:
             found[name], cells = number_column(found[name], self._text)
             unread[name] += cells
@@ -345,9 +350,9 @@ class LineReader:
         waiting = [(0, len(lines))]
         while waiting:
             first, end = waiting.pop()
+            if end - first == 1:  # a carriage return in quotes is a letter of its cell
+                lines[first] = _QUOTED.sub(lambda quoted: quoted[0].replace(b"\r", b" "), lines[first])
             if self._are_rows(lines[first:end]):
-                if end - first == 1:  # a carriage return that is left stands in quotes
-                    lines[first] = lines[first].removesuffix(b"\r").replace(b"\r", b" ")
                 continue
             if end - first == 1:
                 lines[first] = self._empty
@@ -359,7 +364,7 @@ class LineReader:
 
     def _plain(self, block: bytes) -> bool:
         """Whether lines end where Arrow ends them: no carriage return by itself, and no blank line among fields."""
-        if block.count(b"\r") != block.count(b"\r\n") and block.count(b"\n") > 1:
+        if block.count(b"\r") != block.count(b"\r\n"):
             return False
         blank = block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
         return len(self._names) == 1 or not blank

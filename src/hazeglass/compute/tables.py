@@ -29,7 +29,7 @@ from hazeglass.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["BLOCK_ROWS", "SOURCES", "TableSource", "blocks", "floats", "frame_columns", "open_table"]
+__all__ = ["BLOCK_ROWS", "SOURCES", "TableSource", "blocks", "check_names", "floats", "frame_columns", "open_table"]
 
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
@@ -58,7 +58,7 @@ def open_table(data: Any, text: TextFormat | None = None) -> TableSource:
     """Make a source of whatever the caller has; `text` says how text in it is to be read."""
     text = text or TextFormat()
     source = next(made for make in SOURCES.values() if (made := make(data, text)) is not None)
-    _check_names(source.names)
+    assert source.names is not None  # a header that cannot be read is refused here
     return source
 
 
@@ -84,7 +84,7 @@ def _wanted(numbers: Sequence[str], ids: Sequence[str], width: int, text: TextFo
     return Wanted(tuple(numbers), tuple(ids), min(BLOCK_ROWS, rows), text)
 
 
-def _check_names(names: Sequence[str]) -> None:
+def check_names(names: Sequence[str]) -> None:
     seen: set[str] = set()
     for name in names:
         if not name.strip():
@@ -111,13 +111,10 @@ def _kind(declared: pa.DataType) -> str:
 
 @dataclass(frozen=True)
 class _InMemory:
+    names: tuple[str, ...]
     columns: Mapping[str, Column]
     rows: int
     text: TextFormat
-
-    @property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.columns)
 
     def kinds(self) -> dict[str, str]:
         return {
@@ -151,8 +148,8 @@ def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
         return None
-    _check_names(data.column_names)
-    return _InMemory(dict(zip(data.column_names, data.columns, strict=True)), data.num_rows, text)
+    names = tuple(data.column_names)
+    return _InMemory(names, dict(zip(names, data.columns, strict=True)), data.num_rows, text)
 
 
 def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
@@ -163,12 +160,13 @@ def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
             f"an array must be two-dimensional and hold numbers, got shape {data.shape} of {data.dtype}. "
             "Pass a data frame for named columns."
         )
-    return _InMemory({f"x{k + 1}": _arrow_or_list(data[:, k]) for k in range(data.shape[1])}, len(data), text)
+    columns = {f"x{k + 1}": _arrow_or_list(data[:, k]) for k in range(data.shape[1])}
+    return _InMemory(tuple(columns), columns, len(data), text)
 
 
 def _of_frame(data: Any, text: TextFormat) -> TableSource | None:
     columns = frame_columns(data)
-    return _InMemory(columns, len(data), text)
+    return _InMemory(tuple(columns), columns, len(data), text)
 
 
 def frame_columns(data: Any) -> dict[str, Column]:
@@ -177,7 +175,7 @@ def frame_columns(data: Any) -> dict[str, Column]:
 
     names = getattr(data, "columns", None)
     if names is not None:
-        _check_names([str(name) for name in names])  # narwhals would raise its own error on duplicates
+        check_names([str(name) for name in names])  # narwhals would raise its own error on duplicates
     try:
         frame = nw.from_native(data, eager_only=True)
     except TypeError:

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.datasets.dataset import Dataset, Edges
+from hazeglass.datasets.catalogue import Dataset, Edges
 
 __all__ = ["BOUND_PER_CENT", "FeederData", "make_feeder"]
 

@@ -16,8 +16,7 @@ from urllib.parse import urlsplit
 
 import numpy as np
 
-from hazeglass.datasets.catalogue import Entry
-from hazeglass.datasets.dataset import FloatArray
+from hazeglass.datasets.catalogue import Entry, FloatArray
 from hazeglass.errors import DataError
 
 if TYPE_CHECKING:

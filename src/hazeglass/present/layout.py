@@ -1,4 +1,4 @@
-"""Where to draw the nodes: each connected part by stress majorisation, the parts packed side by side.
+"""Which nodes of a graph belong together, which of them a picture shows, and where: by networkx and scikit-learn.
 
 Deterministic, so the same graph always looks the same.
 """
@@ -7,42 +7,98 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["node_positions"]
+__all__ = ["LARGE", "communities", "community_order", "drawn_nodes", "node_positions", "place_nodes"]
 
-FloatArray = npt.NDArray[np.float64]
-_ITERATIONS = 300
-_STILL = 1e-3
+LARGE = 1000  # nodes: up to here every one is drawn
+_MOST_DRAWN = 600
+_MOST_BY_STRESS = 250  # nodes of one connected part; beyond, networkx needs minutes
 _WIDE = 1.35  # the drawing is wider than high
 _MARGIN = 0.45  # around each part, where two linked nodes are about 1 apart
 
+FloatArray = npt.NDArray[np.float64]
+Indices = npt.NDArray[np.int64]
+Weights = Any  # a symmetric matrix, dense or of scipy.sparse
+
+
+def communities(weights: Weights) -> Indices:
+    """A group number per node, largest group first; a node without links is a group of its own, at the end.
+
+    Groups are linked more among themselves than chance would have it: Louvain's search for the largest modularity.
+    """
+    import networkx as nx
+    from scipy.sparse import csr_array
+
+    links = csr_array(weights)
+    links.eliminate_zeros()
+    graph = nx.from_scipy_sparse_array(links)
+    found = nx.community.louvain_communities(graph, seed=0)
+    found.sort(key=lambda group: (not any(graph[node] for node in group), -len(group), min(group)))
+    labels = np.empty(len(graph), dtype=np.int64)
+    for number, group in enumerate(found):
+        labels[list(group)] = number
+    return labels
+
+
+def community_order(groups: Indices, weights: Weights) -> Indices:
+    """Nodes group by group, the best linked first."""
+    degrees = np.asarray(weights.sum(axis=1), dtype=np.float64).ravel()
+    return np.lexsort((np.arange(len(groups)), -degrees, groups))
+
+
+def drawn_nodes(groups: Indices, links: Any) -> Indices:
+    """All nodes of a graph that is not large; else those of the largest communities, in increasing order.
+
+    A community too large for the picture is shown around its best-linked node, as far as there is space.
+    """
+    if len(groups) <= LARGE:
+        return np.arange(len(groups))
+    order = community_order(groups, links)
+    sizes = np.bincount(groups)
+    linked = sizes > 1
+    kept = int(np.searchsorted(np.cumsum(sizes[linked]), _MOST_DRAWN, side="right"))
+    if kept > 0:
+        return np.sort(order[: int(sizes[:kept].sum())])
+    return _around(order[0], order[: sizes[0]], links)
+
+
+def _around(start: int, nodes: Indices, links: Any) -> Indices:
+    from scipy.sparse.csgraph import breadth_first_order
+
+    nodes = np.sort(nodes)
+    inside = links[nodes][:, nodes]
+    reached = breadth_first_order(inside, int(np.searchsorted(nodes, start)), directed=False)[0]
+    return np.sort(nodes[reached[:_MOST_DRAWN]])
+
+
+def place_nodes(drawn: Indices, links: Any) -> npt.NDArray[np.float64]:
+    """Positions of the drawn nodes in the unit square."""
+    inside = links[drawn][:, drawn]
+    return node_positions(np.asarray(inside.toarray() > 0))
+
 
 def node_positions(adjacency: npt.NDArray[np.bool_]) -> FloatArray:
-    """Positions in the unit square, one row per node; the largest connected part first, nodes without an edge last."""
-    from scipy.sparse.csgraph import connected_components
+    """Positions in the unit square, one row per node: the largest connected part first, nodes without an edge last,
+    packed side by side."""
+    import networkx as nx
 
-    p = len(adjacency)
+    graph = nx.from_numpy_array(np.asarray(adjacency, dtype=np.int8))
     if not adjacency.any():
-        return 0.5 + 0.5 * _circle(p)
-    _, labels = connected_components(adjacency, directed=False)
-    parts = sorted((np.flatnonzero(labels == k) for k in np.unique(labels)), key=lambda part: (-part.size, part[0]))
-    drawings = [_drawn(adjacency[np.ix_(part, part)]) for part in parts]
-    positions = np.zeros((p, 2))
-    for part, drawing, corner in zip(parts, drawings, _packed([_size(drawing) for drawing in drawings]), strict=True):
+        return np.array(list(nx.circular_layout(graph, scale=0.5, center=(0.5, 0.5)).values()))
+    parts = sorted((sorted(part) for part in nx.connected_components(graph)), key=lambda part: (-len(part), part[0]))
+    drawings = [_drawn(graph.subgraph(part), part) for part in parts]
+    sizes = [tuple(drawing.max(axis=0) + 2 * _MARGIN) for drawing in drawings]
+    positions = np.zeros((len(graph), 2))
+    for part, drawing, corner in zip(parts, drawings, _packed(sizes), strict=True):
         positions[part] = drawing + np.array(corner) + _MARGIN
     low, high = positions.min(axis=0), positions.max(axis=0)
     flat = (positions - low) / np.where(high > low, high - low, 1.0)
     flat[:, high <= low] = 0.5
     return np.column_stack([flat[:, 0], 1 - flat[:, 1]])
-
-
-def _size(drawing: FloatArray) -> tuple[float, float]:
-    """Width and height of a part with room around it."""
-    width, height = drawing.max(axis=0)
-    return float(width + 2 * _MARGIN), float(height + 2 * _MARGIN)
 
 
 def _packed(sizes: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
@@ -51,9 +107,8 @@ def _packed(sizes: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     corners = []
     shelf_top, shelf_height, left, column_width, filled = 0.0, sizes[0][1], 0.0, sizes[0][0], 0.0
     for w, h in sizes:
-        if (
-            filled + h > shelf_height + 1e-9 or w > column_width + 1e-9
-        ):  # no room below: another column, or another shelf
+        # no space below: another column, or another shelf
+        if filled + h > shelf_height + 1e-9 or w > column_width + 1e-9:
             left, filled, column_width = left + column_width, 0.0, w
             if left + w > width + 1e-9 or h > shelf_height + 1e-9:
                 shelf_top, shelf_height, left = shelf_top + shelf_height, h, 0.0
@@ -62,50 +117,35 @@ def _packed(sizes: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
     return corners
 
 
-def _drawn(adjacency: npt.NDArray[np.bool_]) -> FloatArray:
-    """One connected part, from (0, 0) to a size that grows with the root of its nodes."""
-    from scipy.sparse.csgraph import shortest_path
+def _drawn(graph: Any, nodes: list[int]) -> FloatArray:
+    """One connected part, from (0, 0) to a size that grows with the root of its nodes.
 
-    p = len(adjacency)
-    if p == 1:
+    Places are as far apart as the shortest paths are long, as well as the plane allows: Kamada and Kawai's stress, or
+    for many nodes scikit-learn's, whose larger distances are shortened in exchange for a weight of their own.
+    """
+    import networkx as nx
+
+    if len(nodes) == 1:
         return np.zeros((1, 2))
-    level = _level(_stress(shortest_path(adjacency.astype(float), unweighted=True, directed=False)))
-    return level * 0.75 * math.sqrt(p)
+    if len(nodes) <= _MOST_BY_STRESS:
+        spots = nx.kamada_kawai_layout(graph, weight=None)
+        points = np.array([spots[node] for node in nodes])
+    else:
+        points = _scaled(nx.to_scipy_sparse_array(graph, nodelist=nodes, weight=None))
+    return _level(points) * 0.75 * math.sqrt(len(nodes))
 
 
-def _stress(distances: FloatArray) -> FloatArray:
-    """Minimise sum of (|x_i - x_j| - d_ij)^2 / d_ij^2 by majorisation, starting from classical scaling."""
-    p = len(distances)
-    weights = 1 / np.where(distances > 0, distances, np.inf) ** 2
-    laplacian = np.diag(weights.sum(axis=1)) - weights
-    inverse = np.linalg.inv(laplacian + 1 / p) - 1 / p
-    points = _classical(distances)
-    for _ in range(max(25, int(_ITERATIONS * min(1.0, 200 / p) ** 1.5))):
-        squares = (points**2).sum(axis=1)
-        gaps = np.sqrt(np.maximum(squares[:, None] + squares[None] - 2 * points @ points.T, 1e-12))
-        ratio = weights * distances / gaps
-        np.fill_diagonal(ratio, 0.0)
-        moved = inverse @ (ratio.sum(axis=1)[:, None] * points - ratio @ points)
-        step = float(np.abs(moved - points).max())
-        points = moved
-        if step < _STILL:
-            break
-    return np.asarray(points)
+def _scaled(links: Any) -> FloatArray:
+    """Scaling of the distances, begun by the classical one; a circle keeps nodes with the same links apart."""
+    from scipy.sparse.csgraph import shortest_path
+    from sklearn.decomposition import KernelPCA
+    from sklearn.manifold import smacof
 
-
-def _classical(distances: FloatArray) -> FloatArray:
-    """The two leading coordinates of classical scaling, nudged by a circle so that no two points coincide."""
-    squares = distances**2
-    centred = squares - squares.mean(axis=0) - squares.mean(axis=1)[:, None] + squares.mean()
-    values, vectors = np.linalg.eigh(-centred / 2)
-    leading = vectors[:, -2:] * np.sqrt(np.maximum(values[-2:], 0.0))
-    leading *= np.where(leading[np.abs(leading).argmax(axis=0), [0, 1]] < 0, -1.0, 1.0)
-    return np.asarray(leading + 0.1 * _circle(len(distances)))
-
-
-def _circle(p: int) -> FloatArray:
-    angles = 2 * math.pi * np.arange(p) / p
-    return np.column_stack([np.cos(angles), np.sin(angles)])
+    apart = shortest_path(links, unweighted=True, directed=False) ** 0.6
+    angles = 2 * math.pi * np.arange(len(apart)) / len(apart)
+    start = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit_transform(-(apart**2) / 2)
+    start += 0.1 * np.column_stack([np.cos(angles), np.sin(angles)])
+    return np.asarray(smacof(apart, init=start, n_init=1, eps=1e-6, normalized_stress=False)[0])
 
 
 def _level(points: FloatArray) -> FloatArray:

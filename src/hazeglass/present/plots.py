@@ -15,8 +15,7 @@ import numpy.typing as npt
 
 from hazeglass.errors import InputError, MissingExtraError
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.present.communities import communities, community_order
-from hazeglass.present.layout import node_positions
+from hazeglass.present.layout import communities, community_order, node_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

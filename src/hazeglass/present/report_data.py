@@ -1,28 +1,31 @@
-"""What the interactive report carries: every pair it may show, packed tightly, and where each node is drawn."""
+"""What a report carries: every pair it may show, packed tightly, where each node is drawn, and for a page without
+scripts the graph and its matrix as plain SVG."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.present.communities import communities, community_order
-from hazeglass.present.excerpt import drawn_nodes, place_nodes
+from hazeglass.present.layout import communities, community_order, drawn_nodes, node_positions, place_nodes
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["MOST_EDGES", "MOST_PAIRS", "Pairs", "page_data"]
+__all__ = ["MOST_EDGES", "MOST_PAIRS", "Pairs", "adjacency_picture", "graph_picture", "page_data"]
 
 MOST_PAIRS = 20_000
 MOST_EDGES = 60_000  # all selected pairs travel, up to this many
 _RATES = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
 _UNIT = 10_000  # correlations travel as whole ten-thousandths
+_WIDTH, _HEIGHT, _MARGIN = 560, 460, 46
+_LABELLED_CELLS = 60
 
 FloatArray = npt.NDArray[np.float64]
+Edge = Mapping[str, Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,3 +132,70 @@ def _short(values: FloatArray, rates: Sequence[float] = ()) -> list[float]:
     for rate in rates:
         crossed |= (values <= rate) != (rounded <= rate)
     return [float(value) for value in np.where(crossed, values, rounded)]
+
+
+def _strength(edge: Edge) -> float:
+    return float(abs(edge.get("strength", edge["partial_correlation"])))
+
+
+def _sign(edge: Edge) -> str:
+    """The class of the style sheet: a curved dependence has no sign."""
+    if edge.get("shape") == "curved":
+        return "bent"
+    return "pos" if edge["partial_correlation"] > 0 else "neg"
+
+
+def graph_picture(names: Sequence[str], selected: Sequence[Edge], drawn: npt.NDArray[np.int64]) -> dict[str, Any]:
+    """The drawn nodes and the selected edges among them."""
+    index = {names[node]: k for k, node in enumerate(drawn.tolist())}
+    inside = [edge for edge in selected if edge["source"] in index and edge["target"] in index]
+    adjacency = np.zeros((len(drawn), len(drawn)), dtype=bool)
+    for edge in inside:
+        i, j = index[edge["source"]], index[edge["target"]]
+        adjacency[i, j] = adjacency[j, i] = True
+    inner = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
+    spots = _MARGIN + node_positions(adjacency) * inner
+    spots[:, 1] = _HEIGHT - spots[:, 1]
+    strongest = max((_strength(e) for e in inside), default=1.0)
+    lines = [
+        {
+            "start": spots[index[e["source"]]].round(1).tolist(),
+            "end": spots[index[e["target"]]].round(1).tolist(),
+            "width": round(0.8 + 4.2 * _strength(e) / strongest, 2),
+            "sign": _sign(e),
+            "edge": e,
+        }
+        for e in reversed(inside)
+    ]
+    nodes = [{"name": name, "spot": spots[k].round(1).tolist()} for name, k in index.items()]
+    radius = 7 if len(drawn) <= 30 else 4
+    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": radius}
+
+
+def adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
+    """A square for each pair, on both sides of the diagonal."""
+    p = len(names)
+    index = {name: k for k, name in enumerate(names)}
+    side = max(4.0, min(28.0, 420 / p))
+    strongest = max((_strength(e) for e in edges), default=1.0) or 1.0
+    cells = [
+        {
+            "x": round(side * j, 2),
+            "y": round(side * i, 2),
+            "opacity": round(_strength(e) / strongest, 3),
+            "sign": _sign(e),
+            "edge": e,
+        }
+        for e in edges
+        for i, j in ((index[e["source"]], index[e["target"]]), (index[e["target"]], index[e["source"]]))
+        if _strength(e) / strongest >= 0.004
+    ]
+    longest = max(len(name) for name in names)
+    label = min(130.0, 7.0 * min(longest, 18) + 8) if p <= _LABELLED_CELLS else 4.0
+    return {
+        "side": side,
+        "size": round(side * p, 2),
+        "label": label,
+        "cells": cells,
+        "names": list(names) if p <= _LABELLED_CELLS else [],
+    }

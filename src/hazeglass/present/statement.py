@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.guarantee.explain import Explanation, explain
-from hazeglass.present.curves import Axis, Line, chart
+from hazeglass.present.charts import Axis, Line, chart
 from hazeglass.present.pages import render
 
 __all__ = ["statement"]
@@ -60,7 +60,7 @@ def _public_facts(manifest: Manifest) -> list[str]:
     else:
         facts = ["The number of persons is public. How many rows they have is not: it is released with noise."]
     if manifest.order == "shuffled":
-        facts.append("The rows were put into a random order that nobody knows.")
+        facts.append("The rows were put into a random order that is not recorded.")
     elif manifest.order == "kept":
         facts.append("The order of the rows is public: they stand as they did in the data.")
     return facts

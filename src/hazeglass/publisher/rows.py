@@ -293,11 +293,10 @@ def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[Bool
 
 
 def _check_columns(plan: Plan, source: TableSource) -> None:
-    available = source.names
     for name in (*plan.names, *([plan.id_column] if plan.id_column else [])):
-        if name not in available:
-            # Other names are not listed: in a file without a header they are the cells of its first row.
+        if source.names.count(name) != 1:
+            # Nothing is said of other columns: in a file without a header their names are the cells of its first row.
             raise DataError(
-                f"the plan names column {name!r}, which is none of the {len(available)} columns of the data. Check how "
-                "it is spelled, and that the data begins with a row of names."
+                f"the plan names column {name!r}, which the data must have exactly once. Check how it is spelled, and "
+                "that the data begin with a row of names."
             )

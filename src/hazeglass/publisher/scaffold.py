@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass.compute.places import Place, expand
-from hazeglass.compute.tables import open_table
+from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.errors import DataError, quotes_no_cell
 from hazeglass.publisher.plan_text import check_new_file, toml_value, write_new_file
@@ -126,7 +126,9 @@ def look_at(data: Any, *, header: bool = True) -> Look:
             return _look_at_text(first, header)
     if not header:
         raise DataError("only a CSV can be without a header line: other tables name their columns. Leave it out.")
-    return Look(open_table(data).kinds())
+    source = open_table(data)
+    check_names(source.names)
+    return Look(source.kinds())
 
 
 def _look_at_text(place: Place, header: bool) -> Look:

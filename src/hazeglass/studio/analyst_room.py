@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from hazeglass.analyst import SELECTS, SOLVERS
 from hazeglass.errors import InputError
 from hazeglass.studio.folders import Folders
 from hazeglass.studio.jobs import Job, Jobs
@@ -33,8 +34,6 @@ __all__ = ["AnalystRoom"]
 ROOM = "analyst"
 _WORKER = "hazeglass.studio.analyst_worker"
 _LARGEST_UNPACKED = 8 << 30
-_SELECTIONS = ("ebic", "stars", "cv", "mse")
-_SOLVERS = ("auto", "newton", "cd", "admm")
 
 
 class AnalystRoom:
@@ -151,7 +150,7 @@ def _options(body: dict[str, Any]) -> dict[str, Any]:
     if alpha is not None:
         alpha = float(number_in(body, "alpha"))
     select, solver, fdr = body.get("select", "ebic"), body.get("solver", "auto"), float(number_in(body, "fdr"))
-    if select not in _SELECTIONS or solver not in _SOLVERS:
+    if select not in SELECTS or solver not in SOLVERS:
         raise InputError("the way to choose the penalty, or the solver, is none that recover knows.")
     if not 0 < fdr < 1 or (alpha is not None and not (alpha >= 0 and math.isfinite(alpha))):
         raise InputError("the false-discovery rate must lie between 0 and 1, and a penalty be at least 0.")

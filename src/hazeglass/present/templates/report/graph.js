@@ -56,7 +56,7 @@ function place() {
   label();
 }
 
-// Labels where there is room: chosen and well-linked nodes first, none on top of another.
+// Labels where there is space: chosen and well-linked nodes first, none on top of another.
 function label() {
   const lit = litNodes(), size = 12 * perPixel() / zoomed.k, round = nodeRadius(), taken = [], kept = [];
   const view = [-zoomed.x / zoomed.k, (1000 - zoomed.x) / zoomed.k];

@@ -42,8 +42,8 @@ document.body.append(tip);
 function showTip(event, text) {
   tip.textContent = text;
   tip.style.display = "block";
-  const room = document.documentElement.clientWidth - tip.offsetWidth - 8;
-  tip.style.left = Math.max(4, Math.min(event.pageX + 14, room)) + "px";
+  const most = document.documentElement.clientWidth - tip.offsetWidth - 8;
+  tip.style.left = Math.max(4, Math.min(event.pageX + 14, most)) + "px";
   tip.style.top = event.pageY + 16 + "px";
 }
 function hideTip() { tip.style.display = "none"; }
