@@ -82,6 +82,7 @@ def verify_release(path: str, key: Path | None, simulation: bool, printer: Print
     with printer.watch("checking"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
         release = load(path, key=key)
+        release.check_values()
     manifest = release.manifest
     checked = {"signature": release.signature, "not_compared": list(release.not_compared)}
     printer.answer({"ok": not manifest.simulation, **checked, **_summary(manifest)})
