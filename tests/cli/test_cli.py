@@ -203,7 +203,7 @@ def test_a_signed_release_says_who_made_it(desk):
     hazeglass("key", "new", "other", cwd=desk)
     done = hazeglass("verify", "release", "--key", "other.pub", cwd=desk)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "this key did not sign release.json" in done.stderr
+    assert "this key did not sign the release" in done.stderr
 
 
 def test_without_a_key_verify_says_what_hashes_cannot_show(desk):

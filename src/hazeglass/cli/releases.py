@@ -138,6 +138,7 @@ def verify(
     with printer.watch("checking"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
         loaded = load(release, key=key)
+        loaded.check_values()
     manifest = loaded.manifest
     checked = {"signature": loaded.signature, "not_compared": list(loaded.not_compared)}
     printer.answer({"ok": not manifest.simulation, **checked, **_summary(manifest)})
@@ -150,7 +151,7 @@ def verify(
         _tell_origin(loaded, printer)
     else:
         raise SimulationError(
-            "this bundle is a simulation: its noise came from a seed and anyone can remove it. It is no private loaded."
+            "this bundle is a simulation: its noise came from a seed and anyone can remove it. It is no private release."
         )
 
 
