@@ -151,7 +151,8 @@ def verify(
         _tell_origin(loaded, printer)
     else:
         raise SimulationError(
-            "this bundle is a simulation: its noise came from a seed and anyone can remove it. It is no private release."
+            "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
+            "It is no private release."
         )
 
 
