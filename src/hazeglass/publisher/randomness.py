@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hazeglass.errors import InputError
 
-__all__ = ["BitSource", "SecretBits", "SeededBits"]
+__all__ = ["BitSource", "SecretBits", "SeededBits", "keystream"]
 
 Words = NDArray[np.uint64]
 
@@ -68,7 +68,7 @@ class SecretBits:
         return words
 
     def fill(self, words: Words) -> None:
-        _expand(os.urandom(32), 0, 0, words)
+        keystream(os.urandom(32), bytes(12), 0, words)
 
 
 class SeededBits:
@@ -112,22 +112,16 @@ class SeededBits:
             self._position += words.size
         block, skip = divmod(start, _BLOCK)
         padded = np.empty(skip + words.size, dtype=np.uint64)
-        _expand(self._key, self._stream, block, padded)
+        keystream(self._key, bytes(4) + self._stream.to_bytes(8, "little"), block, padded)
         words[:] = padded[skip:]
 
 
-def _expand(key: bytes, stream: int, block: int, words: Words) -> None:
-    """ChaCha20 key stream from the given block on, as 64-bit words."""
-    from hazeglass.publisher.chacha import keystream  # brings numba, which takes a second to import
+def keystream(key: bytes, nonce: bytes, block: int, words: Words) -> None:
+    """Overwrite the words with the ChaCha20 key stream of RFC 8439, from the given block on; the nonce has 12 bytes."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # only where something is drawn
 
     if block + -(-words.size // _BLOCK) > _BLOCKS_PER_KEY:
         raise InputError("One stream holds 2^35 words; take another stream of the seed, or draw in blocks.")
-    key_words = np.frombuffer(key, dtype="<u4").astype(np.uint32)
-    nonce = np.array([0, stream & 0xFFFFFFFF, stream >> 32], dtype=np.uint32)
-    whole = words.size // _BLOCK * _BLOCK
-    if whole:
-        keystream(key_words, block, nonce, words[:whole].view(np.uint32))
-    if whole < words.size:
-        last = np.empty(_BLOCK, dtype=np.uint64)
-        keystream(key_words, block + whole // _BLOCK, nonce, last.view(np.uint32))
-        words[whole:] = last[: words.size - whole]
+    words[:] = 0
+    view = words.view(np.uint8).data
+    Cipher(algorithms.ChaCha20(key, block.to_bytes(4, "little") + nonce), mode=None).encryptor().update_into(view, view)
