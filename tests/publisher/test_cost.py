@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import hazeglass as hg
 from hazeglass.guarantee.lattice import lattice_noise
 from hazeglass.publisher import moments, noise, publish, radius, table
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger
 
 FORMS = {
     "table": {"form": "table"},

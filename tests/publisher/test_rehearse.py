@@ -5,7 +5,7 @@ import pytest
 
 from hazeglass.errors import BudgetExceededError, DataError, OutputError
 from hazeglass.publisher import moments, table
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.rehearse import rehearse
 
 

@@ -23,7 +23,7 @@ from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
-from hazeglass.publisher.account import charged
+from hazeglass.publisher.ledger import charged
 from hazeglass.publisher.moments import design_stages, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan

@@ -11,8 +11,7 @@ from hazeglass.bundle.writer import check_new
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import quotes_no_cell
-from hazeglass.publisher.account import charge_of
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger, charge_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import check_design
 from hazeglass.publisher.rows import Block, Cells, Rows

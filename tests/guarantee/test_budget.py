@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hazeglass.errors import BudgetExceededError, InputError
+from hazeglass.guarantee.budget import Charge, check_fits, compose, fits, noise_mu, remaining
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
-from hazeglass.guarantee.ledger import Charge, check_fits, compose, fits, noise_mu, remaining
 
 mus = st.lists(st.floats(1e-150, 1e150), max_size=20)
 
