@@ -153,7 +153,7 @@ mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publishe
 		--times build/mutants/times.xml --out build/mutants --most $(MOST) $(MODULES)
 
 # Compiled code does not look whether an index lies inside its array; numba can be told to.
-BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise randomness clip rows table moments)) \
+BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise clip rows table moments)) \
 	$(wildcard tests/analyst/test_solvers*.py) tests/analyst/test_validation.py tests/analyst/test_objective.py tests/experiments/baselines
 bounds: $(STAMP)  ## the tests of the compiled kernels with every index checked (two minutes)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/bounds OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \

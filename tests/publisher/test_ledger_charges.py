@@ -15,8 +15,8 @@ from hazeglass.errors import BudgetExceededError, BundleError, DataError, Privac
 from hazeglass.guarantee.budget import Charge
 from hazeglass.guarantee.sensitivity import UNITS, Unit
 from hazeglass.publisher.ledger import Account, AnnouncedBits, Ledger, charged
+from hazeglass.publisher.publish import rehearse
 from hazeglass.publisher.randomness import SecretBits
-from hazeglass.publisher.rehearse import rehearse
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ class Cells:
 
         `out`, one row per column, takes the place of fresh memory, which would take longer to get than to fill.
         """
-        from hazeglass.publisher.cell_kernels import to_unit
+        from hazeglass.publisher.kernels import to_unit
 
         box = np.empty((len(block), block[0].size)) if out is None else out
         for column, (centre, half_width), raw, cells in zip(self.plan.columns, self._scales, block, box, strict=True):

@@ -125,7 +125,7 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan.toml, complete or not, as a document whose budget is epsilon and delta."""
     from hazeglass.guarantee.gdp import GaussianDP
-    from hazeglass.publisher.plan_schema import check_structure
+    from hazeglass.publisher.plan_file import check_structure
 
     if path.suffix.lower() != ".toml" or path.stat().st_size > _LARGEST_PLAN:
         raise PlanError("a plan is a .toml file of at most 16 MiB; choose another.")

@@ -6,7 +6,7 @@ import pytest
 from hazeglass.errors import BudgetExceededError, DataError, OutputError
 from hazeglass.publisher import moments, table
 from hazeglass.publisher.ledger import Ledger
-from hazeglass.publisher.rehearse import rehearse
+from hazeglass.publisher.publish import rehearse
 
 
 @pytest.fixture(autouse=True)
