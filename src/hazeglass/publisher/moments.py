@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.features import DEGREES, FeatureKind, expand, features_of
 from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError, PlanError
+from hazeglass.features.harmonics import DEGREES, FeatureKind, expand, features_of
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.sensitivity import Unit, count_weight, mean_weight, moments_distance

@@ -9,9 +9,9 @@ from typing import Any, Literal
 from scipy.optimize import brentq
 from scipy.special import chdtri, chndtrinc, ndtri
 
-from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
+from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.moments import design_stages

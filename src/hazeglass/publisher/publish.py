@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
@@ -22,6 +21,7 @@ from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
+from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.explain import explain
 from hazeglass.publisher.clip import questions
 from hazeglass.publisher.ledger import Ledger, charge_of, charged

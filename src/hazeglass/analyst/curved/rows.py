@@ -20,9 +20,9 @@ from hazeglass.analyst.curved.deconvolve import (
 )
 from hazeglass.analyst.curved.errors import MomentError
 from hazeglass.analyst.factor import FloatArray
-from hazeglass.bundle.features import DEGREES, expand
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
+from hazeglass.features.harmonics import DEGREES, expand
 
 __all__ = ["blocks_of_rows"]
 

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 from hazeglass.analyst.curved.blocks import FeatureBlocks
 from hazeglass.analyst.curved.inference import CurvedInference
 from hazeglass.analyst.factor import FloatArray
-from hazeglass.bundle.features import expand
+from hazeglass.features.harmonics import expand
 
 __all__ = ["Shape", "shape_of"]
 
