@@ -156,7 +156,7 @@ def test_the_highest_stream_is_a_stream_and_streams_are_counted_from_their_paren
     assert not np.intersect1d(high, SeededBits(5, stream=7).uint64(9)).size
 
 
-def test_a_seed_travels_and_begins_again_and_a_secret_source_is_nobodys_copy():
+def test_a_seed_travels_and_begins_again_and_a_secret_source_holds_nothing_to_copy():
     bits = SeededBits(3, stream=4)
     first = bits.uint64(5)
     np.testing.assert_array_equal(pickle.loads(pickle.dumps(bits)).uint64(5), first)

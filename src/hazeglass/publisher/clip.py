@@ -57,8 +57,8 @@ def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> Fl
     """
     scaled = rows * steps
     if radius is not None:
-        room = _room(rows.shape[1], steps, radius)
-        scaled *= (room / np.maximum(row_lengths(scaled), room))[:, None]
+        longest = _inner_radius(rows.shape[1], steps, radius)
+        scaled *= (longest / np.maximum(row_lengths(scaled), longest))[:, None]
     return np.rint(scaled, out=scaled)
 
 
@@ -77,17 +77,17 @@ def standardise_to_lattice(
     lattice = np.array(rows.T, order="C") if out is None else out.T
     if out is not None and out is not rows:
         out[:] = rows
-    room = math.inf if radius is None else _room(len(centre), steps, radius)
-    to_lattice(lattice, centre, scale, float(steps), room)
+    longest = math.inf if radius is None else _inner_radius(len(centre), steps, radius)
+    to_lattice(lattice, centre, scale, float(steps), longest)
     return lattice.T
 
 
-def _room(columns: int, steps: int, radius: float) -> float:
+def _inner_radius(columns: int, steps: int, radius: float) -> float:
     """The ball that leaves the rounding its place."""
-    room = (radius * steps - math.sqrt(columns) / 2) * _MARGIN
-    if room <= 0:
+    longest = (radius * steps - math.sqrt(columns) / 2) * _MARGIN
+    if longest <= 0:
         raise InputError(f"the lattice of {steps} steps is too coarse for rows of length {radius:g}; refine it.")
-    return room
+    return longest
 
 
 def row_lengths(rows: FloatArray) -> FloatArray:

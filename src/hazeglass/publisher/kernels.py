@@ -23,7 +23,7 @@ Kernel = TypeVar("Kernel", bound=Callable[..., object])
 _UNDECIDED = -1
 _MARGIN = np.uint64(1 << 10)
 _SIXTEENTH = np.uint64(1 << 60)
-_STRETCH = 256
+_TILE_ROWS = 256
 
 
 def compiled(function: Kernel) -> Kernel:
@@ -192,16 +192,16 @@ def to_unit(cells: FloatArray, lower: float, upper: float, centre: float, half_w
 
 
 @elementwise
-def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: float, room: float) -> None:
-    """In place: columns become (u - centre) / scale * steps, rows longer than `room` are shrunk to it, all are rounded.
+def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: float, longest: float) -> None:
+    """In place: columns become (u - centre) / scale * steps, rows longer than `longest` are shrunk, all rounded.
 
     A few hundred rows at a time, so that all their columns are still in the fastest cache for the second pass. One
     array for both ends: of two, the compiler would have to fear that they overlap, and use no vectors if they do.
     """
     columns, rows = cells.shape
-    factor = np.empty(_STRETCH)
-    for start in range(0, rows, _STRETCH):
-        size = min(_STRETCH, rows - start)
+    factor = np.empty(_TILE_ROWS)
+    for start in range(0, rows, _TILE_ROWS):
+        size = min(_TILE_ROWS, rows - start)
         factor[:] = 0.0
         for column in range(columns):
             middle, width = centre[column], scale[column]
@@ -211,7 +211,7 @@ def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: 
                 factor[row] += value * value
         for row in range(size):
             length = np.sqrt(factor[row])
-            factor[row] = room / length if length > room else 1.0
+            factor[row] = longest / length if length > longest else 1.0
         for column in range(columns):
             for row in range(size):
                 cells[column, start + row] = np.rint(cells[column, start + row] * factor[row])

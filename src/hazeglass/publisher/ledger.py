@@ -38,7 +38,7 @@ from hazeglass.publisher.ledger_events import (
     Event,
     append,
     charge_event,
-    check_room,
+    check_charge,
     entry_of,
     fault,
     fold,
@@ -128,14 +128,14 @@ class Ledger:
         """Take the budget for a release, on disk when this returns; the entry's id is for what follows."""
         with self._transaction(write=True) as (connection, events):
             budget, entries = fold(events)
-            check_room(budget, entries, charge)
+            check_charge(budget, entries, charge)
             event = charge_event(charge, len(entries) + 1, _now())
             return entry_of(append(connection, event, previous=events[-1]))
 
     def check(self, charge: Charge) -> None:
         """Refuse what `charge` would refuse, and write nothing."""
         with self._transaction(write=False) as (_, events):
-            check_room(*fold(events), charge)
+            check_charge(*fold(events), charge)
 
     def begin_drawing(self, identifier: int) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""

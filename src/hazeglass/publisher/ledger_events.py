@@ -27,7 +27,7 @@ __all__ = [
     "Event",
     "append",
     "charge_event",
-    "check_room",
+    "check_charge",
     "entry_of",
     "fault",
     "fold",
@@ -156,7 +156,7 @@ def _charge(event: Event) -> Charge:
         ) from None
 
 
-def check_room(budget: Budget, entries: list[Entry], charge: Charge) -> None:
+def check_charge(budget: Budget, entries: list[Entry], charge: Charge) -> None:
     """Refuse a release whose mu says nothing about this budget, or does not fit."""
     if charge.unit.name == "person" and budget.unit.name != "person":
         raise PrivacyRefusal(
@@ -231,7 +231,7 @@ def append(connection: sqlite3.Connection, event: Event, previous: Event | None)
 
 
 def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
-    """The whole chain, verified; a file of somebody else's or a damaged one is refused."""
+    """The whole chain, verified; another program's file or a damaged one is refused."""
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise InputError(f"{path} is not a hazeglass ledger. Give the file that `hazeglass ledger new` made.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()

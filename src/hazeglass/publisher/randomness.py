@@ -25,7 +25,7 @@ class BitSource(Protocol):
 
     @property
     def simulation(self) -> bool:
-        """Whether the words can be predicted by somebody who knows a seed: such noise protects nobody."""
+        """Whether whoever knows a seed can predict the words: such noise protects no one."""
         ...
 
     def stream(self, number: int) -> BitSource:
@@ -38,15 +38,17 @@ class BitSource(Protocol):
 
     def uint64(self, count: int) -> Words:
         """That many independent uniform words."""
-        ...
+        words = np.empty(count, dtype=np.uint64)
+        self.fill(words)
+        return words
 
     def fill(self, words: Words) -> None:
         """Overwrite a contiguous array with uniform words: what the kernels use, to spare the allocation."""
         ...
 
 
-class SecretBits:
-    """Bits nobody can predict: ChaCha20 under a key of 256 bits from the operating system, a fresh one for each call.
+class SecretBits(BitSource):
+    """Bits that cannot be predicted: ChaCha20 under a key of 256 bits from the operating system, a fresh one per call.
 
     The key is drawn, used and dropped inside one call, so there is no state that a fork could duplicate, that two
     threads could share, or that a later look at the memory could turn back into the noise of earlier calls.
@@ -62,16 +64,11 @@ class SecretBits:
         """Itself: it holds nothing, and asks the operating system of whoever calls it."""
         return self
 
-    def uint64(self, count: int) -> Words:
-        words = np.empty(count, dtype=np.uint64)
-        self.fill(words)
-        return words
-
     def fill(self, words: Words) -> None:
         keystream(os.urandom(32), bytes(12), 0, words)
 
 
-class SeededBits:
+class SeededBits(BitSource):
     """The same cipher under a key derived from a seed: for experiments that must repeat, never for a release.
 
     Different streams of one seed are independent, so that a block of rows can have its own whatever engine runs it.
@@ -100,11 +97,6 @@ class SeededBits:
     def __reduce__(self) -> tuple[type[SeededBits], tuple[int, int]]:
         """Travels as its seed and stream, and starts from the stream's beginning."""
         return SeededBits, (self._seed, self._stream)
-
-    def uint64(self, count: int) -> Words:
-        words = np.empty(count, dtype=np.uint64)
-        self.fill(words)
-        return words
 
     def fill(self, words: Words) -> None:
         with self._lock:  # two threads must not be given the same words
