@@ -1,6 +1,7 @@
 """Commands as a user meets them: one clear sentence, the right exit status, nothing half-written."""
 
 import contextlib
+import importlib.util
 import json
 import re
 import shutil
@@ -179,6 +180,15 @@ def test_verify_and_recover_refuse_a_changed_byte(desk):
         done = hazeglass(*command, cwd=desk)
         assert done.returncode == 2
         assert "moments.parquet was changed after publication" in done.stderr
+    assert not (desk / "graph").exists()
+
+
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
+def test_a_device_that_is_not_there_is_refused_before_anything_is_written(desk):
+    publish(desk)
+    done = hazeglass("recover", "release", "--out", "graph", "--device", "cuda", cwd=desk)
+    assert done.returncode == 2
+    assert "pip install 'hazeglass[gpu]'" in done.stderr.replace("\n", " ")
     assert not (desk / "graph").exists()
 
 
@@ -388,8 +398,8 @@ def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
 
 def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(tmp_path):
     from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
-    from hazeglass.analyst.solvers import auto
     from hazeglass.compute.engines import ENGINES
+    from hazeglass.glasso import auto
 
     assert set(SOLVERS) == {"auto", *auto.SOLVERS}
     text = "".join(CliRunner().invoke(app, ["recover", "--help"], terminal_width=200).output.split())

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hazeglass.analyst import Dependence, Marginals, Select, SolverName
+from hazeglass.analyst import Dependence, Device, Marginals, Select, SolverName
 from hazeglass.cli.terminal import (
     DataArgument,
     JsonOption,
@@ -180,6 +180,7 @@ def recover(
     select: Annotated[Select, typer.Option(help="How to choose the penalty.")] = "ebic",
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = "auto",
+    device: Annotated[Device, typer.Option(help="Where to solve; cuda needs hazeglass[gpu].")] = "cpu",
     dependence: Annotated[
         Dependence | None,
         typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
@@ -207,6 +208,7 @@ def recover(
             select=select,
             fdr=fdr,
             solver=solver,
+            device=device,
             dependence=dependence,
             marginals=marginals,
             engine=workers,
