@@ -99,9 +99,9 @@ $(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
 	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,dask,studio,test]' httpx
 	@touch $@
 
-OLDEST_TESTS := tests/guarantee tests/bundle tests/publisher/test_plan.py tests/publisher/test_table.py \
-	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/publisher/test_dask.py tests/glasso/test_api.py tests/analyst/test_recover.py \
-	tests/analyst/test_estimators.py tests/analyst/test_graph.py tests/audit/test_command.py tests/present tests/compute \
+OLDEST_TESTS := tests/guarantee tests/features tests/bundle tests/publisher/test_plan.py tests/publisher/test_table.py \
+	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/publisher/test_dask.py tests/glasso/test_api.py \
+	tests/analyst/test_recover.py tests/analyst/test_estimators.py tests/analyst/test_graph.py tests/audit/test_command.py tests/present tests/compute \
 	tests/datasets tests/studio tests/cli tests/end_to_end/test_readme.py
 oldest: $(OLDEST_STAMP)  ## the fast tests with the oldest dependencies that are promised
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 .venv-oldest/bin/python -m pytest -q -p no:cacheprovider -W default $(OLDEST_TESTS)
@@ -140,20 +140,20 @@ coverage: $(COVERAGE_STAMP)  ## line coverage of src/, room by room (slow: every
 	@$(BIN)/python tests/coverage_by_room.py build/coverage.json
 
 # MODULES="guarantee/gdp.py publisher/noise.py" and MOST=50 (mutants of a module, sampled) make it shorter.
-MODULES = $(patsubst src/hazeglass/%,%,$(filter-out %/__init__.py,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/publisher/*.py)))
+MODULES = $(patsubst src/hazeglass/%,%,$(filter-out %/__init__.py,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/features/*.py src/hazeglass/publisher/*.py)))
 MOST = 10000
-MUTANT_TESTS := tests/guarantee tests/publisher tests/bundle tests/fuzz tests/trust tests/audit tests/cli tests/analyst/test_uncertainty.py
+MUTANT_TESTS := tests/guarantee tests/features tests/publisher tests/bundle tests/fuzz tests/trust tests/audit tests/cli tests/analyst/test_uncertainty.py
 build/mutants/times.xml: $(COVERAGE_STAMP)
 	@mkdir -p build/mutants
 	@COVERAGE_FILE=$(CURDIR)/build/mutants/trace OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --cov=hazeglass \
 		--cov-context=test --cov-report= --junitxml=$@.part $(MUTANT_TESTS) && mv $@.part $@
 
-mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publisher/ (hours; docs/evidence/mutation.md)
+mutants: build/mutants/times.xml  ## mutation testing of guarantee/, features/ and publisher/ (hours; docs/evidence/mutation.md)
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/mutation/run.py --trace build/mutants/trace \
 		--times build/mutants/times.xml --out build/mutants --most $(MOST) $(MODULES)
 
 # Compiled code does not look whether an index lies inside its array; numba can be told to.
-BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise randomness clip rows table moments)) \
+BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise clip rows table moments)) \
 	tests/glasso tests/experiments/baselines
 bounds: $(STAMP)  ## the tests of the compiled kernels with every index checked (two minutes)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/bounds OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \

@@ -7,7 +7,7 @@ import pytest
 
 from hazeglass.analyst.clipping import widened_error
 from hazeglass.analyst.uncertainty import ErrorModel
-from hazeglass.guarantee.widening import widen
+from hazeglass.features.clipping import widen
 
 
 def chain_covariance(p, rho=0.6):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hazeglass.audit.run import mechanisms, parts, run_attacks
-from hazeglass.publisher import moments, noise, radius, rows, table
+from hazeglass.publisher import clip, moments, noise, rows, table
 from hazeglass.publisher.randomness import SeededBits
 
 RUNS = 1 << 16
@@ -43,7 +43,7 @@ def test_noise_ten_per_cent_too_small_is_caught(monkeypatch, mechanism):
 
 
 def test_too_little_noise_on_the_answers_of_the_radius_search_is_caught(monkeypatch):
-    monkeypatch.setattr(radius, "draw", lambda law, size, bits: noise.draw(type(law)(0.8 * law.scale), size, bits))
+    monkeypatch.setattr(clip, "draw", lambda law, size, bits: noise.draw(type(law)(0.8 * law.scale), size, bits))
     assert not run_attacks(list(parts()), 2 * RUNS, bits=SeededBits(1)).findings[0].holds
 
 

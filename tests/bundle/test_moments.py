@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hazeglass.bundle.features import features_of
 from hazeglass.bundle.moments import ReleasedMoments, moment_rows, moments_from_arrow, moments_schema, moments_to_arrow
 from hazeglass.errors import BundleError
+from hazeglass.features.harmonics import features_of
 
 
 def made(names, kind, seed):

@@ -9,8 +9,14 @@ from hypothesis import strategies as st
 from scipy import special
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.lattice import ENUMERATION_LIMIT, DiscreteGaussian, RoundedGaussian, lattice_noise
-from hazeglass.guarantee.thresholds import cumulative_thresholds, staircase_thresholds
+from hazeglass.guarantee.fixedpoint import staircase_thresholds
+from hazeglass.guarantee.lattice import (
+    ENUMERATION_LIMIT,
+    DiscreteGaussian,
+    RoundedGaussian,
+    cumulative_thresholds,
+    lattice_noise,
+)
 
 FAMILIES = [RoundedGaussian, DiscreteGaussian]
 SCALES = [2.0**-6, 0.3, 0.5, 1.0, 1.9, 2.1, 3.0, 1000.0]

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 import hazeglass as hg
 from hazeglass.guarantee.lattice import lattice_noise
-from hazeglass.publisher import moments, noise, publish, radius, table
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher import clip, moments, noise, publish, table
+from hazeglass.publisher.ledger import Ledger
 
 FORMS = {
     "table": {"form": "table"},
@@ -32,7 +32,7 @@ def drawn(monkeypatch):
         record.append((law, size))
         return noise.draw(law, size, bits)
 
-    for module in (moments, radius, table):
+    for module in (moments, clip, table):
         monkeypatch.setattr(module, "draw", recording)
     return record
 
@@ -69,7 +69,7 @@ def test_moments_are_drawn_with_at_least_the_noise_they_state(make_plan, table, 
     search = release.manifest.radius_search
     if search is not None:
         (law, size) = drawn.pop(0)
-        assert size == radius.SEARCH_STEPS
+        assert size == clip.SEARCH_STEPS
         assert law.scale == search.noise_scale >= math.sqrt(size) / search.mu
     for stage in release.manifest.stages:
         p = 3 * (3 if stage.features == "hermite" else 1)

@@ -14,7 +14,7 @@ import hazeglass as hg
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.publisher import moments, parts
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.rows import Rows
 
 ROWS = 200_000

@@ -17,10 +17,10 @@ from hazeglass.errors import HazeglassError, InputError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import TAIL_SCALES, lattice_noise
 from hazeglass.guarantee.sensitivity import Unit
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.clip import answer_noise, radius_grid, search_radius
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.radius import answer_noise, radius_grid, search_radius
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.table import TableMechanism
 

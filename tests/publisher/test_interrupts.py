@@ -7,12 +7,9 @@ import warnings
 import pytest
 
 import hazeglass as hg
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger
 
-WATCHED = tuple(
-    f"hazeglass/{name}.py"
-    for name in ("publisher/account", "publisher/ledger_file", "publisher/publish", "bundle/writer")
-)
+WATCHED = tuple(f"hazeglass/{name}.py" for name in ("publisher/ledger", "publisher/publish", "bundle/writer"))
 
 
 class Interrupt:

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from hazeglass.errors import BudgetExceededError
-from hazeglass.guarantee.ledger import Charge, compose
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.guarantee.budget import Charge, compose
+from hazeglass.publisher.ledger import Ledger
 
 
 def publish_for_ever(path, say):

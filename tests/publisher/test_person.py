@@ -178,18 +178,18 @@ def test_persons_in_a_csv_file(make_plan, people, tmp_path):
     assert kept(make_plan, tmp_path / "d.csv")[0] == [0, 0.25, 0.5, 1, 1.25]
 
 
-def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path, capsys):
+def test_a_row_without_an_id_is_left_out(make_plan, people, tmp_path, capsys):
     """A refusal would tell others that somebody's id is missing."""
     data = people.set_column(0, "customer_no", pa.array([None, " ", *IDS[2:]]))
     used, rows = kept(make_plan, data)
     assert used == [0.5, 0.75, 1.0, 1.25]
     rows.tell_publisher()
-    told = "publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2.\n"
+    told = "publisher only: rows without a readable id in 'customer_no', which are left out: 2.\n"
     assert capsys.readouterr().err == told
 
 
 def test_a_piece_of_kept_rows_is_shown_without_them(make_plan, people):
-    (piece,) = Rows(person_plan(make_plan), open_table(people))._stretches()
+    (piece,) = Rows(person_plan(make_plan), open_table(people))._used_pieces()
     assert repr(piece).startswith("<rows of")
     assert "kept" not in repr(piece)
     assert not piece.public  # which rows are kept is as secret as the ids

@@ -11,9 +11,14 @@ from scipy import stats
 import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.errors import InputError
-from hazeglass.publisher.dependence_advice import dependence_advice
 from hazeglass.publisher.moments import design_stages
-from hazeglass.publisher.preview import SUPPOSED_SPREAD, _call_threshold, _smallest_edge, epsilon_to_see
+from hazeglass.publisher.preview import (
+    SUPPOSED_SPREAD,
+    _call_threshold,
+    _smallest_edge,
+    dependence_advice,
+    epsilon_to_see,
+)
 
 NAMES = "abcd"
 

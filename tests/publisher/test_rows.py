@@ -7,7 +7,7 @@ import pytest
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import DataError
-from hazeglass.publisher.cell_kernels import to_lattice, to_unit
+from hazeglass.publisher.kernels import to_lattice, to_unit
 from hazeglass.publisher.rows import Cells, Rows
 
 

@@ -7,7 +7,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst.moments import covariance_of
 from hazeglass.errors import DataError
-from hazeglass.guarantee.widening import widen
+from hazeglass.features.clipping import widen
 from simulate import simulate
 
 NAMES = "abc"

@@ -13,7 +13,7 @@ import pytest
 from pyarrow import csv
 
 from hazeglass.errors import InputError
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.studio.jobs import Jobs
 from hazeglass.studio.publisher_room import _remove_partial
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.plan_text import plan_text
+from hazeglass.publisher.plan_file import plan_text
 from hazeglass.studio.publisher_plans import confirmation, ledger_state, look_ahead, new_ledger
 
 from .conftest import Studio

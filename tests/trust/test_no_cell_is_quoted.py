@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import hazeglass as hg
 from hazeglass.cli.app import app
 from hazeglass.errors import HazeglassError, UnexpectedError, quotes_no_cell
-from hazeglass.publisher.rehearse import rehearse
+from hazeglass.publisher.publish import rehearse
 from hazeglass.publisher.scaffold import Look, write_scaffold
 
 TEXT, NUMBER = "Zq-marker-Xk", 31415926

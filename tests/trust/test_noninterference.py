@@ -37,8 +37,8 @@ from hazeglass.compute import cells, lines, pieces, places, tables
 from hazeglass.compute.engines import ENGINES
 from hazeglass.errors import DataError, PlanError
 from hazeglass.guarantee.sensitivity import UNITS
-from hazeglass.publisher import moments, parts, publish, radius, synthetic
-from hazeglass.publisher.plan_schema import PLAN_SCHEMA
+from hazeglass.publisher import clip, moments, parts, publish, synthetic
+from hazeglass.publisher.plan_file import PLAN_SCHEMA
 from hazeglass.publisher.randomness import SeededBits
 from simulate import simulate
 
@@ -249,7 +249,7 @@ def _explained_moments(plan, files, public, writer):
     guarantee, search, spent = plan.guarantee, None, 0.0
     if plan.clip_radius == "private":
         search = _explained_search(plan, found.radius_search, None if public.persons else public.n, bits)
-        guarantee, spent = plan.guarantee.share(1 - radius.RADIUS_SHARE), search.total_variation
+        guarantee, spent = plan.guarantee.share(1 - clip.RADIUS_SHARE), search.total_variation
     if plan.adaptive:
         guarantee = plan.guarantee.share(moments.FIRST_STAGE_SHARE)
     stages, numbers = [moments.first_stage(plan, size, guarantee, search and search.radius)], []
@@ -282,8 +282,8 @@ def _explained_moments(plan, files, public, writer):
 
 def _explained_search(plan, found, n, bits):
     """The questions and the radius again, from nothing but the answers."""
-    law = radius.RoundedGaussian(found.noise_scale)
-    noise = radius.draw(law, radius.SEARCH_STEPS + (n is None), SeededBits(SEED)).tolist()
+    law = clip.RoundedGaussian(found.noise_scale)
+    noise = clip.draw(law, clip.SEARCH_STEPS + (n is None), SeededBits(SEED)).tolist()
     counts = iter([rows - drawn for (_, rows), drawn in zip(found.answers, noise, strict=True)])
 
     class Counts:
@@ -292,8 +292,8 @@ def _explained_search(plan, found, n, bits):
         def __getitem__(self, k):
             return next(counts)
 
-    share = plan.guarantee.share(radius.RADIUS_SHARE)
-    return radius.search_radius(Counts(), n, radius.radius_grid(len(plan.columns)), plan.unit, share, bits)
+    share = plan.guarantee.share(clip.RADIUS_SHARE)
+    return clip.search_radius(Counts(), n, clip.radius_grid(len(plan.columns)), plan.unit, share, bits)
 
 
 def _values(files, plan, k, stage):

@@ -1,4 +1,4 @@
-"""Carry the error of clipped moments through their widening (guarantee/widening.py)."""
+"""Carry the error of clipped moments through their widening (features/clipping.py)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.uncertainty import ErrorModel
-from hazeglass.guarantee.widening import Widening
+from hazeglass.features.clipping import Widening
 
 __all__ = ["widened_error"]
 

@@ -14,7 +14,7 @@ from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine, Serial
-from hazeglass.guarantee.widening import widen
+from hazeglass.features.clipping import widen
 
 __all__ = ["NoisyCovariance", "covariance_of", "covariance_of_rows", "noise_of", "rows_of"]
 

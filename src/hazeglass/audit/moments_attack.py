@@ -17,6 +17,7 @@ from hazeglass.audit.attack import contrasted, far_rows, in_chunks, raw_rows
 from hazeglass.bundle.manifest import Stage
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.publisher.clip import RADIUS_SHARE, private_radius, radius_grid, rows_within, search_radius
 from hazeglass.publisher.moments import (
     FIRST_STAGE_SHARE,
     NoisyMoments,
@@ -27,7 +28,6 @@ from hazeglass.publisher.moments import (
     second_stage,
 )
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.radius import RADIUS_SHARE, private_radius, radius_grid, rows_within, search_radius
 from hazeglass.publisher.randomness import BitSource, SecretBits
 from hazeglass.publisher.rows import Cells, Rows
 

@@ -11,8 +11,8 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.features import FeatureKind
 from hazeglass.errors import BoundsMissingError, BundleError, HazeglassError, PlanError
+from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
 

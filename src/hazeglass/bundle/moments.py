@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.features import DEGREES, Feature, features_of
 from hazeglass.errors import BundleError
+from hazeglass.features.harmonics import DEGREES, Feature, features_of
 
 if TYPE_CHECKING:
     import pyarrow as pa

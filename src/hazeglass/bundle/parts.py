@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.footer import PHYSICAL_TYPES, footer_rows
 from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.moments import MOMENT_COLUMNS, ReleasedMoments, moment_batches, moment_rows, moments_schema
 from hazeglass.errors import BundleError
+from hazeglass.features.harmonics import DEGREES
 
 if TYPE_CHECKING:
     import pyarrow as pa

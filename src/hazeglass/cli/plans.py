@@ -15,7 +15,7 @@ from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.sensitivity import Unit, UnitName
 
 if TYPE_CHECKING:
-    from hazeglass.publisher.ledger_file import Summary
+    from hazeglass.publisher.ledger import Summary
     from hazeglass.publisher.preview import Preview
 
 __all__ = ["ledger_app", "plan_app", "show_preview"]
@@ -164,7 +164,7 @@ def new_ledger(
     quiet: QuietOption = False,
 ) -> None:
     """Start a ledger for a dataset with its total budget."""
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger
 
     printer = Printer(json, quiet)
     if readings < 1 or max_rows < 1:
@@ -186,7 +186,7 @@ def new_ledger(
 def show_ledger(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Total, spent and left."""
     from hazeglass.guarantee.gdp import GaussianDP
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger
 
     printer, summary = Printer(json, quiet), Ledger.open(file).summary()
     printer.answer(asdict(summary))
@@ -205,7 +205,7 @@ def show_ledger(file: LedgerArgument, json: JsonOption = False, quiet: QuietOpti
 @clear_errors
 def show_history(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
     """Every release ever charged."""
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger
 
     printer, entries = Printer(json, quiet), Ledger.open(file).history()
     printer.answer([asdict(entry) for entry in entries])
@@ -231,7 +231,7 @@ def check_ledger(
 ) -> None:
     """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""
     from hazeglass.bundle.reader import load
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger
 
     printer, ledger = Printer(json, quiet), Ledger.open(file)
     with printer.watch("checking"):

@@ -87,7 +87,7 @@ def _rehearse(
 ) -> None:
     """Everything `publish` checks, without its consequences."""
     from hazeglass.bundle.sign import read_private_key
-    from hazeglass.publisher.rehearse import rehearse
+    from hazeglass.publisher.publish import rehearse
 
     if sign is not None:
         read_private_key(sign)

@@ -1,19 +1,51 @@
-"""Probabilities as integers: exponentials and normal tails in fixed point, nothing from floating point.
+"""Probabilities as integers, nothing from floating point: exponentials, normal tails, and sampling tables made of them.
 
 A value v is held as the integer nearest below or above v * 2^PRECISION. Every operation loses at most one unit,
 2^-192; the docstrings carry the sum of these losses to the end, and the ends are far below the 2^-128 that a
 threshold of the sampler resolves.
+
+Sampling tables hold cumulative probabilities as 128-bit integers, with a proven distance from the ideal.
+A uniform 128-bit integer U becomes the value `first + #{j : threshold_j <= U}`. Each threshold is floor(F * 2^128)
+of a fixed-point F that is wrong by less than 2^-134, so it is wrong by less than
+(1 + 2^-6) * 2^-128. The total variation distance of two laws on a line is at most the sum of the distances of
+their cumulative probabilities; to the m thresholds comes the mass beyond the table, below 2^-130:
+
+    total variation <= m (1 + 2^-6) 2^-128 + 2^-130
+
+The mass beyond 13.5 scales: 2 (1 - Phi(13.5)) = 2^-134.9 for the rounded Gaussian. For the discrete one, successive
+weights fall there by a factor exp(-13.5 / s) or more, so that each side sums to at most
+exp(-13.5^2 / 2) (1 + s / 13.5) / max(1, 2.5 s) <= 1.1 exp(-91.125) < 2^-131.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from fractions import Fraction
-from math import ceil, isqrt
+from functools import lru_cache
+from itertools import accumulate
 
-__all__ = ["ONE", "PRECISION", "exp_neg", "gaussian_weights", "normal_tails"]
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = [
+    "ONE",
+    "PRECISION",
+    "TAIL_SCALES",
+    "Thresholds",
+    "exp_neg",
+    "gaussian_weights",
+    "normal_tails",
+    "stair_count",
+    "staircase_thresholds",
+    "thresholds",
+    "total_variation_of",
+]
 
 PRECISION = 192
 ONE = 1 << PRECISION
+TAIL_SCALES = Fraction(27, 2)  # scales kept on either side; the mass beyond is below 2^-130 for both families
+_WORD = (1 << 64) - 1
 
 
 def exp_neg(x: Fraction, precision: int = PRECISION) -> int:
@@ -83,12 +115,12 @@ def normal_tails(first: Fraction, step: Fraction, count: int) -> list[int]:
     integral times the step. With at most 2^17 steps of loss 2^-156 over a way of length 18 the tails are
     wrong by less than 2^17 * 2^-156 * (1 + 18) < 2^-134.
     """
-    density = isqrt((ONE << (PRECISION + PRECISION)) // (2 * _pi(PRECISION)))
+    density = math.isqrt((ONE << (PRECISION + PRECISION)) // (2 * _pi(PRECISION)))
     tail = ONE >> 1
     tails: list[int] = []
     at = Fraction(0)
     for way, stops in ((first, 1), (step, count - 1)):
-        pieces = ceil(way)
+        pieces = math.ceil(way)
         h = way / pieces
         unit = (at.denominator * h.denominator) ** 2  # a common denominator of x h at every x on this way
         drift, growth = int(at * h * unit), int(h * h * unit)
@@ -121,3 +153,55 @@ def gaussian_weights(scale: Fraction, count: int, precision: int = PRECISION) ->
         weight = weight * ratio >> precision
         ratio = ratio * square >> precision
     return weights
+
+
+@dataclass(frozen=True, eq=False)
+class Thresholds:
+    """`first` and the increasing thresholds, as high and low 64-bit words; `total_variation` bounds the distance."""
+
+    first: int
+    high: NDArray[np.uint64]
+    low: NDArray[np.uint64]
+    total_variation: float
+
+    def value(self, uniform: int) -> int:
+        """The value that a 128-bit uniform integer stands for: the definition, which the fast paths must equal."""
+        below, above = 0, len(self.high)
+        while below < above:
+            middle = (below + above) // 2
+            if (int(self.high[middle]) << 64) | int(self.low[middle]) <= uniform:
+                below = middle + 1
+            else:
+                above = middle
+        return self.first + below
+
+
+def thresholds(first: int, cumulative: list[int]) -> Thresholds:
+    """The table of increasing cumulative probabilities, given in fixed point."""
+    shift = PRECISION - 128
+    cut = [min(value >> shift, (1 << 128) - 1) for value in cumulative]  # 1 itself does not fit
+    high = np.array([value >> 64 for value in cut], dtype=np.uint64)
+    low = np.array([value & _WORD for value in cut], dtype=np.uint64)
+    high.flags.writeable = low.flags.writeable = False
+    return Thresholds(first, high, low, total_variation_of(len(cut)))
+
+
+def total_variation_of(count: int) -> float:
+    """The bound above, for so many thresholds."""
+    return math.ldexp(count * (1 + 2.0**-6) + 0.25, -128)
+
+
+def stair_count(step: Fraction) -> int:
+    """How many stairs of this width reach 13.5 scales out."""
+    return math.ceil(TAIL_SCALES / step)
+
+
+@lru_cache(maxsize=8)  # the sampler keeps its own
+def staircase_thresholds(step: Fraction) -> Thresholds:
+    """The table of stair i = 0, 1, ... of the staircase exp(-(i step)^2 / 2) over the half-normal density.
+
+    The stairs end 13.5 scales out. The weights are those of a discrete Gaussian of scale 1/step.
+    """
+    weights = gaussian_weights(1 / step, stair_count(step))
+    sums = list(accumulate(weights))
+    return thresholds(0, [(value << PRECISION) // sums[-1] for value in sums[:-1]])

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from itertools import accumulate
 from typing import ClassVar, Protocol
 
@@ -19,20 +20,31 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import special
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.fixedpoint import gaussian_weights
+from hazeglass.guarantee.fixedpoint import (
+    ONE,
+    PRECISION,
+    TAIL_SCALES,
+    Thresholds,
+    gaussian_weights,
+    normal_tails,
+    thresholds,
+)
 
 __all__ = [
     "ENUMERATION_LIMIT",
+    "LARGEST_SCALE",
     "SMALLEST_SCALE",
+    "TAIL_SCALES",
     "DiscreteGaussian",
     "LatticeNoise",
     "RoundedGaussian",
+    "cumulative_thresholds",
     "lattice_noise",
+    "table_reach",
 ]
 
 Floats = NDArray[np.float64]
 
-TAIL_SCALES = Fraction(27, 2)  # scales kept on either side; the mass beyond is below 2^-130 for both families
 ENUMERATION_LIMIT = 4096.0  # up to this scale every probability can be listed, in under a second
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-6, 2.0**58  # below, no noise at all; above, int64 would not hold the tails
 _SMOOTHING = 4.0  # see DiscreteGaussian.mu
@@ -213,3 +225,25 @@ def lattice_noise(name: str, scale: float) -> RoundedGaussian | DiscreteGaussian
     if name not in _FAMILIES:
         raise InputError(f"The noise family must be one of {', '.join(_FAMILIES)}, got {name!r}.")
     return _FAMILIES[name](float(scale))
+
+
+def table_reach(scale: Fraction) -> int:
+    """A table holds the values from -reach to reach."""
+    return math.ceil(TAIL_SCALES * scale) + 1
+
+
+@lru_cache(maxsize=8)  # the sampler keeps its own
+def cumulative_thresholds(noise: RoundedGaussian | DiscreteGaussian) -> Thresholds:
+    """The table of a noise family: P(X <= k) for k = -reach .. reach - 1."""
+    if noise.scale > ENUMERATION_LIMIT:
+        raise InputError(f"A table serves scales up to {ENUMERATION_LIMIT:g}, got {noise.scale!r}. draw needs none.")
+    scale = Fraction(noise.scale)
+    reach = table_reach(scale)
+    if isinstance(noise, RoundedGaussian):
+        upper = normal_tails(1 / (2 * scale), 1 / scale, reach)  # P(X > k), k = 0 .. reach - 1
+    else:
+        weights = gaussian_weights(scale, reach + 1)
+        sums = list(accumulate(reversed(weights)))[::-1]
+        total = 2 * sums[0] - weights[0]
+        upper = [(sums[k + 1] << PRECISION) // total for k in range(reach)]
+    return thresholds(-reach, upper[::-1] + [ONE - tail for tail in upper])

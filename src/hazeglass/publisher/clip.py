@@ -1,19 +1,50 @@
-"""Clip rows to an l2 ball and put them on a lattice without leaving the ball."""
+"""Clip rows to an l2 ball and put them on a lattice without leaving the ball; the radius may be bought from the data.
+
+A bought radius is a quantile of the row lengths, found by noisy bisection on a public grid. Each step asks how many
+rows are at most so long; replacing one row changes the answer by at most 1 (one person: by at most max_rows), so
+rounded Gaussian noise of scale max_rows * sqrt(steps) / mu on each answer makes all of them together mu-GDP, however
+the questions depend on the answers (adaptive composition). Only the noisy answers are used and released.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.errors import InputError
+from hazeglass.bundle.manifest import RadiusSearch
+from hazeglass.compute.engines import Engine
+from hazeglass.errors import InputError, PlanError
+from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
+from hazeglass.guarantee.sensitivity import SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
+from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.randomness import BitSource
+from hazeglass.publisher.rows import Block, Cells, Rows
 
-__all__ = ["clip_to_lattice", "row_lengths", "standardise_to_lattice"]
+__all__ = [
+    "RADIUS_SHARE",
+    "SEARCH_STEPS",
+    "answer_noise",
+    "clip_to_lattice",
+    "private_radius",
+    "questions",
+    "radius_grid",
+    "row_lengths",
+    "rows_within",
+    "search_radius",
+    "standardise_to_lattice",
+]
 
 FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
 # Floating-point error of a row's norm is far below this share of it; the promise must not hang on the last bit.
 _MARGIN = 1 - 2.0**-40
+RADIUS_SHARE = 0.05
+_QUANTILE = 0.95
 
 
 def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> FloatArray:
@@ -25,8 +56,8 @@ def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> Fl
     """
     scaled = rows * steps
     if radius is not None:
-        room = _room(rows.shape[1], steps, radius)
-        scaled *= (room / np.maximum(row_lengths(scaled), room))[:, None]
+        longest = _inner_radius(rows.shape[1], steps, radius)
+        scaled *= (longest / np.maximum(row_lengths(scaled), longest))[:, None]
     return np.rint(scaled, out=scaled)
 
 
@@ -40,22 +71,22 @@ def standardise_to_lattice(
     out: FloatArray | None = None,
 ) -> FloatArray:
     """clip_to_lattice((rows - centre) / scale), the same bits several times as fast; `out` may be `rows`."""
-    from hazeglass.publisher.cell_kernels import to_lattice
+    from hazeglass.publisher.kernels import to_lattice
 
     lattice = np.array(rows.T, order="C") if out is None else out.T
     if out is not None and out is not rows:
         out[:] = rows
-    room = math.inf if radius is None else _room(len(centre), steps, radius)
-    to_lattice(lattice, centre, scale, float(steps), room)
+    longest = math.inf if radius is None else _inner_radius(len(centre), steps, radius)
+    to_lattice(lattice, centre, scale, float(steps), longest)
     return lattice.T
 
 
-def _room(columns: int, steps: int, radius: float) -> float:
+def _inner_radius(columns: int, steps: int, radius: float) -> float:
     """The ball that leaves the rounding its place."""
-    room = (radius * steps - math.sqrt(columns) / 2) * _MARGIN
-    if room <= 0:
+    longest = (radius * steps - math.sqrt(columns) / 2) * _MARGIN
+    if longest <= 0:
         raise InputError(f"the lattice of {steps} steps is too coarse for rows of length {radius:g}; refine it.")
-    return room
+    return longest
 
 
 def row_lengths(rows: FloatArray) -> FloatArray:
@@ -64,3 +95,78 @@ def row_lengths(rows: FloatArray) -> FloatArray:
     for column in rows.T[1:]:
         squares += np.square(column)
     return np.sqrt(squares, out=squares)
+
+
+# ---------------------------------------------------------------------------- a radius from the data, by noisy counts
+
+
+def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
+    """The smallest radius of the grid that seems to hold 95 % of the rows."""
+    grid = radius_grid(len(rows.plan.columns))
+    n = None if unit.name == "person" else rows.n
+    return search_radius(rows_within(rows, grid, engine), n, grid, unit, guarantee, bits)
+
+
+def rows_within(rows: Rows, grid: FloatArray, engine: Engine) -> IntArray:
+    """How many rows are at most as long as each radius: secret."""
+    histogram = np.zeros(grid.size + 1, dtype=np.int64)
+    for part in rows.run(engine, _PieceLengths(tuple(grid.tolist()))):
+        histogram += part
+    return np.cumsum(histogram[:-1])
+
+
+def search_radius(
+    within: IntArray,
+    n: int | None,
+    grid: FloatArray,
+    unit: Unit,
+    guarantee: GaussianDP,
+    bits: BitSource,
+) -> RadiusSearch:
+    """Bisection on noisy counts: the only place where the counts meet noise.
+
+    Where the number of rows `n` is secret (None), the first question is for it: all rows lie within the last radius.
+    """
+    noise = answer_noise(unit, guarantee)
+    noises = iter(draw(noise, questions(unit), bits).tolist())
+    asked: list[tuple[float, int]] = []
+
+    def answer(number: int) -> int:
+        asked.append((float(grid[number]), int(within[number]) + next(noises)))
+        return asked[-1][1]
+
+    n = answer(grid.size - 1) if n is None else n
+    found = bisect_radius(answer, grid.size, _QUANTILE * n)
+    return RadiusSearch(
+        mu=guarantee.mu,
+        quantile=_QUANTILE,
+        noise_scale=noise.scale,
+        answers=tuple(asked),
+        radius=float(grid[found]),
+        total_variation=len(asked) * total_variation(noise),
+    )
+
+
+def answer_noise(unit: Unit, guarantee: GaussianDP) -> RoundedGaussian:
+    """The noise on each answer, a whole number of rows wide."""
+    scale = unit.max_rows * math.sqrt(questions(unit)) / guarantee.mu
+    if not scale <= LARGEST_SCALE / 2:
+        raise PlanError(
+            f"the search for a clip radius would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the "
+            "budget, or give clip_radius as a number."
+        )
+    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))  # never too little, whatever was rounded
+
+
+@dataclass(frozen=True)
+class _PieceLengths:
+    """How many rows of a piece fall between neighbouring radii; the last entry is for none of them."""
+
+    grid: tuple[float, ...]
+
+    def __call__(self, cells: Cells, start: int, blocks: Iterator[Block]) -> IntArray:
+        counts = np.zeros(len(self.grid) + 1, dtype=np.int64)
+        for block in blocks:
+            between = np.searchsorted(self.grid, row_lengths(cells.unit_box(block)), side="left")
+            counts += np.bincount(between, minlength=counts.size)
+        return counts

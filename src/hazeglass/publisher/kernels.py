@@ -1,23 +1,54 @@
-"""The two sampling loops in compiled code. Integers only: no floating point touches secret noise.
+"""The publisher's loops in compiled code. Importing this module imports numba: do it only where one runs.
 
-Letters: `high` are the high words of increasing 128-bit thresholds, `guide[b]` counts those below b * 2^(64 - bits).
-Both loops stop at the first draw that 64 bits do not settle and leave it to exact arithmetic (publisher/noise.py):
-going on with more bits is exact, starting again would not be.
+First noise, in integers only: no floating point touches secret noise. `high` are the high words of increasing 128-bit
+thresholds, `guide[b]` counts those below b * 2^(64 - bits). Both sampling loops stop at the first draw that 64 bits do
+not settle and leave it to exact arithmetic (publisher/noise.py): going on with more bits is exact, starting again would
+not be. Then cells to lattice points, in one pass what NumPy would do in a dozen, bit for bit.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
 import numpy as np
 from numpy.typing import NDArray
 
-from hazeglass.publisher.compiled import compiled
-
-__all__ = ["invert", "staircase"]
+__all__ = ["invert", "staircase", "to_lattice", "to_unit"]
 
 Words = NDArray[np.uint64]
+FloatArray = NDArray[np.float64]
+Kernel = TypeVar("Kernel", bound=Callable[..., object])
 _UNDECIDED = -1
 _MARGIN = np.uint64(1 << 10)
 _SIXTEENTH = np.uint64(1 << 60)
+_TILE_ROWS = 256
+
+
+def compiled(function: Kernel) -> Kernel:
+    """numba.njit, cached on disk where a cache can be written; without the interpreter's lock, so threads run at once.
+
+    numba refuses to decorate where neither the package's folder nor the user's cache can be written.
+    A read-only installation is no reason not to publish; it costs some seconds of compilation in each process.
+    """
+    return _compiled(function)
+
+
+def elementwise(function: Kernel) -> Kernel:
+    """The same for loops over floats: they divide as NumPy does, without a test that would rule vectors out.
+
+    Sums and products are not contracted, so the bits are those of the same steps in NumPy.
+    """
+    return _compiled(function, error_model="numpy")
+
+
+def _compiled(function: Kernel, **options: Any) -> Kernel:
+    try:
+        kernel: Any = numba.njit(cache=True, nogil=True, **options)(function)
+    except RuntimeError:
+        kernel = numba.njit(nogil=True, **options)(function)
+    return kernel  # type: ignore[no-any-return]
 
 
 @compiled
@@ -145,3 +176,42 @@ def staircase(
         out[done] = -magnitude if negative else magnitude
         done += 1
     return done, used, False
+
+
+@elementwise
+def to_unit(cells: FloatArray, lower: float, upper: float, centre: float, half_width: float, out: FloatArray) -> None:
+    """Cells clamped to their bounds, then (cell - centre) / half_width in [-1, 1]; NaN becomes 0, the public centre."""
+    for row in range(cells.size):
+        value = cells[row]
+        value = lower if value < lower else value
+        value = upper if value > upper else value
+        value = (value - centre) / half_width
+        value = -1.0 if value < -1.0 else value
+        value = 1.0 if value > 1.0 else value
+        out[row] = value if value == value else 0.0
+
+
+@elementwise
+def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: float, longest: float) -> None:
+    """In place: columns become (u - centre) / scale * steps, rows longer than `longest` are shrunk, all rounded.
+
+    A few hundred rows at a time, so that all their columns are still in the fastest cache for the second pass. One
+    array for both ends: of two, the compiler would have to fear that they overlap, and use no vectors if they do.
+    """
+    columns, rows = cells.shape
+    factor = np.empty(_TILE_ROWS)
+    for start in range(0, rows, _TILE_ROWS):
+        size = min(_TILE_ROWS, rows - start)
+        factor[:] = 0.0
+        for column in range(columns):
+            middle, width = centre[column], scale[column]
+            for row in range(size):
+                value = (cells[column, start + row] - middle) / width * steps
+                cells[column, start + row] = value
+                factor[row] += value * value
+        for row in range(size):
+            length = np.sqrt(factor[row])
+            factor[row] = longest / length if length > longest else 1.0
+        for column in range(columns):
+            for row in range(size):
+                cells[column, start + row] = np.rint(cells[column, start + row] * factor[row])

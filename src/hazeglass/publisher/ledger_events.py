@@ -1,4 +1,5 @@
-"""What a ledger file holds: a chain of events, each with a digest over itself and the one before."""
+"""What a ledger file holds: a chain of events, each with a digest over itself and the one before; and what follows from
+them: the budget, the state of each charge, whether one more fits, and whether a release was paid for."""
 
 from __future__ import annotations
 
@@ -8,20 +9,28 @@ import secrets
 import sqlite3
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from hazeglass.errors import InputError
-from hazeglass.guarantee.ledger import RECORD, Charge
+from hazeglass.errors import InputError, PrivacyRefusal
+from hazeglass.guarantee.budget import RECORD, Charge, check_fits
 from hazeglass.guarantee.sensitivity import Unit
+
+if TYPE_CHECKING:
+    from hazeglass.bundle.manifest import Manifest
 
 __all__ = [
     "APPLICATION_ID",
     "SCHEMA",
     "VERSION",
     "Budget",
+    "Entry",
     "Event",
     "append",
     "charge_event",
-    "charge_from_event",
+    "check_charge",
+    "entry_of",
+    "fault",
+    "fold",
     "read_events",
 ]
 
@@ -104,6 +113,24 @@ class Budget:
         return cls(mu_total=event.mu, **{**facts, "unit": Unit(**facts["unit"])})
 
 
+@dataclass(frozen=True)
+class Entry:
+    """One charge, made by the event number `event` with this `digest`, and what became of it: `state` is charged,
+    drawn, confirmed or refunded."""
+
+    id: int
+    charge: Charge
+    event: int
+    digest: str
+    charged_at: str
+    state: str = "charged"
+    settled_at: str = ""
+
+    @property
+    def counts(self) -> bool:
+        return self.state != "refunded"
+
+
 def charge_event(charge: Charge, identifier: int, at: str) -> Event:
     """The event that takes the charge's mu.
 
@@ -116,7 +143,7 @@ def charge_event(charge: Charge, identifier: int, at: str) -> Event:
     return Event("charge", identifier, at, text, mu, total_variation)
 
 
-def charge_from_event(event: Event) -> Charge:
+def _charge(event: Event) -> Charge:
     """The charge; refused where it says more than this hazeglass knows, because that may be about what it costs."""
     facts = json.loads(event.text)
     del facts["nonce"]
@@ -127,6 +154,70 @@ def charge_from_event(event: Event) -> Charge:
             f"Charge {event.charge} of this ledger was written by a hazeglass that charged otherwise. Start a new one "
             "whose --mu is what is left in this one, as the hazeglass that wrote it says (`hazeglass ledger show`)."
         ) from None
+
+
+def check_charge(budget: Budget, entries: list[Entry], charge: Charge) -> None:
+    """Refuse a release whose mu says nothing about this budget, or does not fit."""
+    if charge.unit.name == "person" and budget.unit.name != "person":
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, where an id may change, and a release "
+            "that protects persons does not hide that: make a ledger that protects persons for it (`hazeglass ledger "
+            "new` with --protects person --id-column)."
+        )
+    if not charge.unit.covers(budget.unit):
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
+            f"{charge.unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
+        )
+    if budget.id_column is not None and charge.id_column != budget.id_column:
+        raise PrivacyRefusal(
+            f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
+            f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
+        )
+    check_fits(budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu)
+
+
+def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
+    paid = manifest.ledger
+    if paid is None:
+        return f"{name} names no ledger, so no budget counts it."
+    if paid.dataset != budget.dataset:
+        return f"{name} was charged to the ledger of {paid.dataset!r}, and this is the ledger of {budget.dataset!r}."
+    entry = next((entry for entry in entries if entry.digest == paid.digest and entry.event == paid.event), None)
+    if entry is None:
+        found = f"which ends at event {last}" if paid.event > last else f"whose event {paid.event} is another"
+        return (
+            f"{name} was charged by event {paid.event} of this ledger, {found}: its end was cut off, or another copy "
+            "was put in its place."
+        )
+    if entry.state not in ("drawn", "confirmed"):
+        return (
+            f"{name} is published, and the ledger says of its charge {entry.id} only that it is {entry.state}: its end "
+            "was cut off, or an older copy was put back."
+        )
+    charge = entry.charge
+    if (charge.mu, charge.unit, charge.label) != (manifest.mu, manifest.unit, manifest.title):
+        return (
+            f"{name} promises mu = {manifest.mu:.6g} for {manifest.unit.in_words}, and charge {entry.id}, which it "
+            f"names, is {charge.label!r} with mu = {charge.mu:.6g} for {charge.unit.in_words}."
+        )
+    return None
+
+
+def fold(events: list[Event]) -> tuple[Budget, list[Entry]]:
+    """From the events to the budget and to the state of each charge."""
+    entries: dict[int, Entry] = {}
+    states = {"draw": "drawn", "confirm": "confirmed", "refund": "refunded"}
+    for event in events[1:]:
+        if event.kind == "charge":
+            entries[event.charge] = entry_of(event)
+        else:
+            entries[event.charge] = replace(entries[event.charge], state=states[event.kind], settled_at=event.at)
+    return Budget.from_event(events[0]), list(entries.values())
+
+
+def entry_of(event: Event) -> Entry:
+    return Entry(event.charge, _charge(event), event.sequence, event.digest, event.at)
 
 
 def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> Event:
@@ -140,7 +231,7 @@ def append(connection: sqlite3.Connection, event: Event, previous: Event | None)
 
 
 def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
-    """The whole chain, verified; a file of somebody else's or a damaged one is refused."""
+    """The whole chain, verified; another program's file or a damaged one is refused."""
     if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
         raise InputError(f"{path} is not a hazeglass ledger. Give the file that `hazeglass ledger new` made.")
     (version,) = connection.execute("PRAGMA user_version").fetchone()

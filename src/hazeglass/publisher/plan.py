@@ -18,8 +18,7 @@ from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit, UnitName
-from hazeglass.publisher.plan_schema import check_section, check_structure
-from hazeglass.publisher.plan_text import plan_text, write_new_file
+from hazeglass.publisher.plan_file import check_section, check_structure, plan_text, write_new_file
 
 if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview

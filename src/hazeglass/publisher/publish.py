@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
@@ -22,21 +21,22 @@ from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
+from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.explain import explain
-from hazeglass.publisher.account import charged
+from hazeglass.publisher.clip import questions
+from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.moments import design_stages, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.radius import questions
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
-from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
 from hazeglass.publisher.table import TableMechanism
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PartWriter", "check_design", "describe", "publish", "write_moments", "write_table"]
+__all__ = ["PartWriter", "Rehearsal", "check_design", "describe", "publish", "rehearse", "write_moments", "write_table"]
 
 Progress = Callable[[int], None]
 _LARGEST_WHOLE = 2.0**53  # up to here every whole number is a float of its own
@@ -93,6 +93,52 @@ def publish(
             release = load(folder)  # verified before it gets its name and before the charge is confirmed
     rows.tell_publisher()
     return replace(release, path=target)
+
+
+@dataclass(frozen=True)
+class Rehearsal:
+    """What a publication would do. Public: it says nothing about the rows but their number, or that of the persons."""
+
+    plan: Plan
+    rows: int | None
+    persons: int | None
+    mu_left: float | None
+
+
+@quotes_no_cell
+def rehearse(
+    data: Any,
+    plan: Plan | str | Path,
+    out: str | Path,
+    *,
+    ledger: str | Path | None = None,
+    engine: str | Engine = "threads",
+    progress: Progress | None = None,
+) -> Rehearsal:
+    """Refuse what :func:`publish` would refuse with the same arguments; nothing is drawn, charged or written.
+
+    The rows are read to the last cell: how many cells cannot be read shows only there, and the publisher is told.
+    """
+    if not isinstance(plan, Plan):
+        plan = Plan.load(plan)
+    check_new(out)
+    with open_engine(engine) as workers:
+        rows = Rows(plan, open_table(data, plan.text), progress)
+        check_design(rows)
+        left = None
+        if ledger is not None:
+            book = Ledger.open(ledger)
+            book.check(charge_of(plan))
+            left = book.summary().mu_remaining
+        for _ in rows.run(workers, _read):
+            pass
+    rows.tell_publisher()
+    return Rehearsal(plan, None if rows.persons else rows.n, rows.persons, left)
+
+
+def _read(cells: Cells, start: int, blocks: Iterator[Block]) -> None:
+    for block in blocks:
+        cells.unit_box(block)
 
 
 class PartWriter(Protocol):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from hazeglass.errors import InputError
 
-__all__ = ["BitSource", "SecretBits", "SeededBits"]
+__all__ = ["BitSource", "SecretBits", "SeededBits", "keystream"]
 
 Words = NDArray[np.uint64]
 
@@ -25,7 +25,7 @@ class BitSource(Protocol):
 
     @property
     def simulation(self) -> bool:
-        """Whether the words can be predicted by somebody who knows a seed: such noise protects nobody."""
+        """Whether whoever knows a seed can predict the words: such noise protects no one."""
         ...
 
     def stream(self, number: int) -> BitSource:
@@ -38,15 +38,17 @@ class BitSource(Protocol):
 
     def uint64(self, count: int) -> Words:
         """That many independent uniform words."""
-        ...
+        words = np.empty(count, dtype=np.uint64)
+        self.fill(words)
+        return words
 
     def fill(self, words: Words) -> None:
         """Overwrite a contiguous array with uniform words: what the kernels use, to spare the allocation."""
         ...
 
 
-class SecretBits:
-    """Bits nobody can predict: ChaCha20 under a key of 256 bits from the operating system, a fresh one for each call.
+class SecretBits(BitSource):
+    """Bits that cannot be predicted: ChaCha20 under a key of 256 bits from the operating system, a fresh one per call.
 
     The key is drawn, used and dropped inside one call, so there is no state that a fork could duplicate, that two
     threads could share, or that a later look at the memory could turn back into the noise of earlier calls.
@@ -62,16 +64,11 @@ class SecretBits:
         """Itself: it holds nothing, and asks the operating system of whoever calls it."""
         return self
 
-    def uint64(self, count: int) -> Words:
-        words = np.empty(count, dtype=np.uint64)
-        self.fill(words)
-        return words
-
     def fill(self, words: Words) -> None:
-        _expand(os.urandom(32), 0, 0, words)
+        keystream(os.urandom(32), bytes(12), 0, words)
 
 
-class SeededBits:
+class SeededBits(BitSource):
     """The same cipher under a key derived from a seed: for experiments that must repeat, never for a release.
 
     Different streams of one seed are independent, so that a block of rows can have its own whatever engine runs it.
@@ -101,33 +98,22 @@ class SeededBits:
         """Travels as its seed and stream, and starts from the stream's beginning."""
         return SeededBits, (self._seed, self._stream)
 
-    def uint64(self, count: int) -> Words:
-        words = np.empty(count, dtype=np.uint64)
-        self.fill(words)
-        return words
-
     def fill(self, words: Words) -> None:
         with self._lock:  # two threads must not be given the same words
             start = self._position
             self._position += words.size
         block, skip = divmod(start, _BLOCK)
         padded = np.empty(skip + words.size, dtype=np.uint64)
-        _expand(self._key, self._stream, block, padded)
+        keystream(self._key, bytes(4) + self._stream.to_bytes(8, "little"), block, padded)
         words[:] = padded[skip:]
 
 
-def _expand(key: bytes, stream: int, block: int, words: Words) -> None:
-    """ChaCha20 key stream from the given block on, as 64-bit words."""
-    from hazeglass.publisher.chacha import keystream  # brings numba, which takes a second to import
+def keystream(key: bytes, nonce: bytes, block: int, words: Words) -> None:
+    """Overwrite the words with the ChaCha20 key stream of RFC 8439, from the given block on; the nonce has 12 bytes."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # only where something is drawn
 
     if block + -(-words.size // _BLOCK) > _BLOCKS_PER_KEY:
         raise InputError("One stream holds 2^35 words; take another stream of the seed, or draw in blocks.")
-    key_words = np.frombuffer(key, dtype="<u4").astype(np.uint32)
-    nonce = np.array([0, stream & 0xFFFFFFFF, stream >> 32], dtype=np.uint32)
-    whole = words.size // _BLOCK * _BLOCK
-    if whole:
-        keystream(key_words, block, nonce, words[:whole].view(np.uint32))
-    if whole < words.size:
-        last = np.empty(_BLOCK, dtype=np.uint64)
-        keystream(key_words, block + whole // _BLOCK, nonce, last.view(np.uint32))
-        words[whole:] = last[: words.size - whole]
+    words[:] = 0
+    view = words.view(np.uint8).data
+    Cipher(algorithms.ChaCha20(key, block.to_bytes(4, "little") + nonce), mode=None).encryptor().update_into(view, view)

@@ -48,11 +48,11 @@ class Cells:
         return columns
 
     def unit_box(self, block: Block, out: FloatArray | None = None) -> FloatArray:
-        """Cells on the public [-1, 1] scale, one row per row; in memory each column lies in one stretch.
+        """Cells on the public [-1, 1] scale, one row per row; in memory the cells of a column lie together.
 
         `out`, one row per column, takes the place of fresh memory, which would take longer to get than to fill.
         """
-        from hazeglass.publisher.cell_kernels import to_unit
+        from hazeglass.publisher.kernels import to_unit
 
         box = np.empty((len(block), block[0].size)) if out is None else out
         for column, (centre, half_width), raw, cells in zip(self.plan.columns, self._scales, block, box, strict=True):
@@ -85,13 +85,13 @@ class _OnPiece(Generic[R]):
     cells: Cells
     work: Work[R]
 
-    def __call__(self, stretch: _Stretch) -> _Done[R]:
+    def __call__(self, piece: _UsedPiece) -> _Done[R]:
         seen, unread = np.zeros(len(self.cells.plan.columns), dtype=bool), Counter[str]()
         rows = 0
 
         def blocks() -> Iterator[Block]:
             nonlocal rows
-            for batch in stretch.batches(unread):
+            for batch in piece.batches(unread):
                 rows += batch.num_rows
                 if batch.num_rows:
                     block = self.cells.block(batch)
@@ -99,12 +99,12 @@ class _OnPiece(Generic[R]):
                         seen[k] = not np.isnan(block[k]).all()
                     yield block
 
-        value = self.work(self.cells, stretch.start, blocks())
+        value = self.work(self.cells, piece.start, blocks())
         return _Done(rows, seen, unread, value)
 
 
 @dataclass(frozen=True)
-class _Stretch:
+class _UsedPiece:
     """A piece and its place among the rows that are used; which rows of it those are is secret (None: all).
 
     Where rows were chosen by their ids, `ids` is a hash of those: a source that gives other rows, or the same ones in
@@ -125,12 +125,12 @@ class _Stretch:
         """Rows that a cluster still has to compute, or None."""
         return getattr(self.piece, "lazy_rows", None)
 
-    def without_rows(self) -> _Stretch:
+    def without_rows(self) -> _UsedPiece:
         """The same without what leads to its rows."""
         assert isinstance(self.piece, Partition)
         return replace(self, piece=self.piece.without_rows())
 
-    def loaded(self, frame: Any) -> _Stretch:
+    def loaded(self, frame: Any) -> _UsedPiece:
         """The same once its rows are computed."""
         assert isinstance(self.piece, Partition)
         return replace(self, piece=self.piece.loaded(frame))
@@ -169,7 +169,7 @@ class Rows:
     unread: Counter[str] = field(init=False, default_factory=Counter)
     _starts: list[int] = field(init=False)
     _masks: list[tuple[npt.NDArray[np.uint8], bytes]] | None = field(init=False, default=None)
-    _nobody: int = field(init=False, default=0)
+    _without_id: int = field(init=False, default=0)
     _empty: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -192,9 +192,9 @@ class Rows:
             kept, seen = [np.zeros(0, dtype=bool)], hashlib.sha256()
             for batch in piece.batches(Counter()):
                 seen.update(_fingerprint(batch.column(0)))
-                some, nobody = _among_first(batch.column(0), counts, most)
+                some, without_id = _among_first(batch.column(0), counts, most)
                 kept.append(some)
-                self._nobody += nobody
+                self._without_id += without_id
             mask = np.concatenate(kept)
             self._masks.append((np.packbits(mask), seen.digest()))
             sizes.append(int(mask.sum()))
@@ -222,21 +222,21 @@ class Rows:
         """How the plan reads them."""
         return Cells(self.plan)
 
-    def _stretches(self) -> Iterator[_Stretch]:
+    def _used_pieces(self) -> Iterator[_UsedPiece]:
         ids = () if self.plan.id_column is None else (self.plan.id_column,)
         for piece, start in zip(self.source.pieces(self.plan.names, ids), self._starts[:-1], strict=True):
-            yield _Stretch(piece, start, *((None,) if self._masks is None else self._masks[piece.number]))
+            yield _UsedPiece(piece, start, *((None,) if self._masks is None else self._masks[piece.number]))
 
     def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
         unread: Counter[str] = Counter()
-        return (self.cells.block(batch) for stretch in self._stretches() for batch in stretch.batches(unread))
+        return (self.cells.block(batch) for piece in self._used_pieces() for batch in piece.batches(unread))
 
     def run(self, engine: Engine, work: Work[R]) -> Iterator[R]:
         """The results of `work` on every piece, in order."""
         seen, unread = np.zeros(len(self.plan.columns), dtype=bool), Counter[str]()
         done = 0
-        for found in engine.map(_OnPiece(self.cells, work), self._stretches()):
+        for found in engine.map(_OnPiece(self.cells, work), self._used_pieces()):
             seen |= found.seen
             unread += found.unread
             done += found.rows
@@ -257,9 +257,9 @@ class Rows:
             _tell(f"publisher only: {what}: {cells:,}.")
         for name in self._empty:
             _tell(f"publisher only: column {name!r} holds no number at all.")
-        if self._nobody:
-            what = f"rows without a readable id in {self.plan.id_column!r}, which are nobody's and left out"
-            _tell(f"publisher only: {what}: {self._nobody:,}.")
+        if self._without_id:
+            what = f"rows without a readable id in {self.plan.id_column!r}, which are left out"
+            _tell(f"publisher only: {what}: {self._without_id:,}.")
 
 
 def _fingerprint(ids: pa.Array) -> bytes:
@@ -281,15 +281,15 @@ def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[Bool
 
     encoded = ids.dictionary_encode()
     identifiers = encoded.dictionary.to_pylist()
-    nobody = len(identifiers)  # the code of rows without an id
-    code = pc.fill_null(encoded.indices, nobody).to_numpy()
+    without_id = len(identifiers)  # the code of rows without an id
+    code = pc.fill_null(encoded.indices, without_id).to_numpy()
     before = np.array([*(counts.get(identifier, 0) for identifier in identifiers), most], dtype=np.int64)
-    here = np.bincount(code, minlength=nobody + 1)
+    here = np.bincount(code, minlength=without_id + 1)
     order = np.argsort(code, kind="stable")
     rank = np.empty(len(code), dtype=np.int64)  # how many rows of the same id come before, in this batch
     rank[order] = np.arange(len(code)) - np.repeat(np.cumsum(here) - here, here)
-    counts.update(zip(identifiers, (before + here)[:nobody].tolist(), strict=True))
-    return np.asarray(before[code] + rank < most), int(here[nobody])
+    counts.update(zip(identifiers, (before + here)[:without_id].tolist(), strict=True))
+    return np.asarray(before[code] + rank < most), int(here[without_id])
 
 
 def _check_columns(plan: Plan, source: TableSource) -> None:

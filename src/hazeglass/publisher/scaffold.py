@@ -19,7 +19,7 @@ from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.errors import DataError, quotes_no_cell
-from hazeglass.publisher.plan_text import check_new_file, toml_value, write_new_file
+from hazeglass.publisher.plan_file import check_new_file, toml_value, write_new_file
 
 __all__ = ["Look", "look_at", "write_scaffold"]
 

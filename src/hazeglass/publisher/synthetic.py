@@ -15,7 +15,7 @@ import numpy.typing as npt
 from hazeglass.bundle.manifest import Column, Stage, SyntheticNote
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import DataError
-from hazeglass.guarantee.widening import widen
+from hazeglass.features.clipping import widen
 
 __all__ = ["SyntheticRows", "check_synthetic_size", "synthetic_rows"]
 

@@ -104,8 +104,7 @@ def check_reasons(document: dict[str, Any]) -> None:
 def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     """What publishing will promise, in one sentence; refused where the plan or the ledger refuses it."""
     from hazeglass.guarantee.explain import explain
-    from hazeglass.publisher.account import charge_of
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger, charge_of
     from hazeglass.publisher.plan import Plan
 
     plan = Plan.from_dict(document)
@@ -126,7 +125,7 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan.toml, complete or not, as a document whose budget is epsilon and delta."""
     from hazeglass.guarantee.gdp import GaussianDP
-    from hazeglass.publisher.plan_schema import check_structure
+    from hazeglass.publisher.plan_file import check_structure
 
     if path.suffix.lower() != ".toml" or path.stat().st_size > _LARGEST_PLAN:
         raise PlanError("a plan is a .toml file of at most 16 MiB; choose another.")
@@ -145,7 +144,7 @@ def read_plan(path: Path) -> dict[str, Any]:
 def ledger_state(path: Path) -> dict[str, Any]:
     """Total, spent, left, and every charge."""
     from hazeglass.guarantee.gdp import GaussianDP
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger
 
     book = Ledger.open(path)
     summary = book.summary()
@@ -171,7 +170,7 @@ def ledger_state(path: Path) -> dict[str, Any]:
 
 def new_ledger(path: Path, body: dict[str, Any]) -> dict[str, Any]:
     """Make a ledger that protects the unit the plan protects."""
-    from hazeglass.publisher.ledger_file import Ledger
+    from hazeglass.publisher.ledger import Ledger
     from hazeglass.publisher.plan import Plan
 
     dataset = body.get("dataset")

@@ -74,7 +74,7 @@ class PublisherRoom:
 
     async def text(self, request: Request) -> Response:
         """The form as a plan.toml."""
-        from hazeglass.publisher.plan_text import plan_text
+        from hazeglass.publisher.plan_file import plan_text
 
         document = plan_document(await read_json(request))
         return PlainTextResponse(await run_in_threadpool(plan_text, document))

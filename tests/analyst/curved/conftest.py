@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from hazeglass.bundle.features import expand, features_of
 from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.features.harmonics import expand, features_of
 
 
 @pytest.fixture

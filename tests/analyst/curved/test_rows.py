@@ -14,9 +14,9 @@ from hazeglass.analyst.curved.deconvolve import (
     products_from_powers,
 )
 from hazeglass.analyst.curved.rows import blocks_of_rows
-from hazeglass.bundle.features import expand
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
+from hazeglass.features.harmonics import expand
 from hazeglass.guarantee.lattice import lattice_noise
 
 

@@ -19,9 +19,9 @@ from hazeglass.analyst.curved.deconvolve import (
     products_from_powers,
 )
 from hazeglass.analyst.curved.errors import MomentError
-from hazeglass.bundle.features import DEGREES, expand
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
+from hazeglass.features.harmonics import DEGREES, expand
 from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["blocks_of_rows"]

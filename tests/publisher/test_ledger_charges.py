@@ -12,12 +12,11 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, BundleError, DataError, PrivacyRefusal
-from hazeglass.guarantee.ledger import Charge
+from hazeglass.guarantee.budget import Charge
 from hazeglass.guarantee.sensitivity import UNITS, Unit
-from hazeglass.publisher.account import Account, AnnouncedBits, charged
-from hazeglass.publisher.ledger_file import Ledger
+from hazeglass.publisher.ledger import Account, AnnouncedBits, Ledger, charged
+from hazeglass.publisher.publish import rehearse
 from hazeglass.publisher.randomness import SecretBits
-from hazeglass.publisher.rehearse import rehearse
 
 
 @pytest.fixture

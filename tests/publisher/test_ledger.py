@@ -10,10 +10,10 @@ from dataclasses import replace
 import pytest
 
 from hazeglass.errors import BudgetExceededError, InputError, OutputError
-from hazeglass.guarantee.ledger import Charge, compose
+from hazeglass.guarantee.budget import Charge, compose
 from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.ledger_events import append, read_events
-from hazeglass.publisher.ledger_file import Ledger
 
 
 @pytest.fixture
@@ -205,7 +205,7 @@ def test_a_missing_file_is_refused(tmp_path):
 
 
 def test_a_ledger_that_is_locked_too_long_is_refused(ledger, monkeypatch):
-    monkeypatch.setattr("hazeglass.publisher.ledger_file._PATIENCE", 0.05)
+    monkeypatch.setattr("hazeglass.publisher.ledger._PATIENCE", 0.05)
     other = sqlite3.connect(ledger.path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     with pytest.raises(OutputError, match="cannot be used now: database is locked"):
@@ -242,7 +242,7 @@ def test_publishers_at_once_never_spend_more_than_the_total(ledger):
 
 
 def test_a_ledger_opens_without_numpy():
-    code = "import sys, hazeglass.publisher.ledger_file; sys.exit('numpy' in sys.modules)"
+    code = "import sys, hazeglass.publisher.ledger; sys.exit('numpy' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

@@ -6,8 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hazeglass.errors import BudgetExceededError, InputError
-from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
-from hazeglass.guarantee.ledger import Charge, check_fits, compose, fits, noise_mu, remaining
+from hazeglass.guarantee.budget import Charge, check_fits, compose, fits, remaining
 
 mus = st.lists(st.floats(1e-150, 1e150), max_size=20)
 
@@ -52,11 +51,6 @@ def test_refusal_is_one_sentence_with_total_spent_and_asked():
     assert message.count(". ") == 0
 
 
-def test_discrete_noise_is_charged_by_its_own_mu():
-    assert noise_mu(RoundedGaussian(1.0), 1, count=9) == 3.0
-    assert noise_mu(DiscreteGaussian(1.0), 1, count=9) == pytest.approx(3 * 1.04576, rel=1e-5)
-
-
 @pytest.mark.parametrize("mu", [0.0, -1.0, math.nan, math.inf])
 def test_a_charge_without_meaning_is_refused(mu):
     with pytest.raises(InputError, match="positive finite"):
@@ -87,4 +81,3 @@ def test_the_roots_of_exact_squares_are_exact_at_any_size():
 def test_a_charge_costs_nothing_but_its_mu_unless_it_says_so():
     assert Charge(1.0).total_variation == 0.0
     assert Charge(1.0, total_variation=1.0).total_variation == 1.0
-    assert noise_mu(RoundedGaussian(2.0), 3) == 1.5

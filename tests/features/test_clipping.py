@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from hazeglass.guarantee.widening import _fixed_point, _Model, _white_sample, widen
+from hazeglass.features.clipping import _fixed_point, _Model, _white_sample, widen
 
 
 def clipped_moments(covariance, mean, radius, n=400_000, seed=3):

@@ -5,8 +5,8 @@ import pytest
 
 from hazeglass.errors import BudgetExceededError, DataError, OutputError
 from hazeglass.publisher import moments, table
-from hazeglass.publisher.ledger_file import Ledger
-from hazeglass.publisher.rehearse import rehearse
+from hazeglass.publisher.ledger import Ledger
+from hazeglass.publisher.publish import rehearse
 
 
 @pytest.fixture(autouse=True)

@@ -18,52 +18,45 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, replace
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hazeglass.errors import InputError, OutputError, PrivacyRefusal
-from hazeglass.guarantee.ledger import RECORD, Charge, check_fits, compose, remaining
+from hazeglass.errors import HazeglassError, InputError, OutputError, PrivacyRefusal
+from hazeglass.guarantee.budget import RECORD, Charge, compose, remaining
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.publisher.ledger_events import (
     APPLICATION_ID,
     SCHEMA,
     VERSION,
     Budget,
+    Entry,
     Event,
     append,
     charge_event,
-    charge_from_event,
+    check_charge,
+    entry_of,
+    fault,
+    fold,
     read_events,
 )
 
-if TYPE_CHECKING:
-    from hazeglass.bundle.manifest import Manifest
+if TYPE_CHECKING:  # a ledger opens at once, without numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
-__all__ = ["Entry", "Ledger", "Summary"]
+    from hazeglass.bundle.manifest import LedgerReference, Manifest
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.randomness import BitSource
 
+__all__ = ["Account", "AnnouncedBits", "Entry", "Ledger", "Summary", "charge_of", "charged"]
+
+_TOTAL_VARIATION_PER_DRAW = 2.0**-100
 _PATIENCE = 60.0  # seconds to wait for another publisher's transaction, which takes milliseconds
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One charge, made by the event number `event` with this `digest`, and what became of it: `state` is charged,
-    drawn, confirmed or refunded."""
-
-    id: int
-    charge: Charge
-    event: int
-    digest: str
-    charged_at: str
-    state: str = "charged"
-    settled_at: str = ""
-
-    @property
-    def counts(self) -> bool:
-        return self.state != "refunded"
 
 
 @dataclass(frozen=True)
@@ -134,15 +127,15 @@ class Ledger:
     def charge(self, charge: Charge) -> Entry:
         """Take the budget for a release, on disk when this returns; the entry's id is for what follows."""
         with self._transaction(write=True) as (connection, events):
-            budget, entries = _fold(events)
-            _check_room(budget, entries, charge)
+            budget, entries = fold(events)
+            check_charge(budget, entries, charge)
             event = charge_event(charge, len(entries) + 1, _now())
-            return _entry(append(connection, event, previous=events[-1]))
+            return entry_of(append(connection, event, previous=events[-1]))
 
     def check(self, charge: Charge) -> None:
         """Refuse what `charge` would refuse, and write nothing."""
         with self._transaction(write=False) as (_, events):
-            _check_room(*_fold(events), charge)
+            check_charge(*fold(events), charge)
 
     def begin_drawing(self, identifier: int) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""
@@ -159,12 +152,12 @@ class Ledger:
     def history(self) -> list[Entry]:
         """Every charge ever made, in order."""
         with self._transaction(write=False) as (_, events):
-            return _fold(events)[1]
+            return fold(events)[1]
 
     def summary(self) -> Summary:
         """Total, spent, left."""
         with self._transaction(write=False) as (_, events):
-            budget, entries = _fold(events)
+            budget, entries = fold(events)
         counted = [entry for entry in entries if entry.counts]
         mus = [entry.charge.mu for entry in counted]
         return Summary(
@@ -187,8 +180,8 @@ class Ledger:
         A ledger that lost its end, or that an older copy has replaced, is found by the releases it no longer knows.
         """
         with self._transaction(write=False) as (_, events):
-            budget, entries = _fold(events)
-        faults = [_fault(name, manifest, budget, entries, len(events)) for name, manifest in releases.items()]
+            budget, entries = fold(events)
+        faults = [fault(name, manifest, budget, entries, len(events)) for name, manifest in releases.items()]
         seen: dict[str, tuple[str, Manifest]] = {}
         for name, manifest in releases.items():
             if manifest.ledger is not None:
@@ -201,7 +194,7 @@ class Ledger:
 
     def _settle(self, identifier: int, kind: str, allowed: tuple[str, ...]) -> None:
         with self._transaction(write=True) as (connection, events):
-            states = {entry.id: entry.state for entry in _fold(events)[1]}
+            states = {entry.id: entry.state for entry in fold(events)[1]}
             if identifier not in states:
                 raise InputError(f"The ledger {self.path} has no charge {identifier}; it holds {len(states)}.")
             if states[identifier] not in allowed:
@@ -236,70 +229,6 @@ class Ledger:
             ) from None
 
 
-def _check_room(budget: Budget, entries: list[Entry], charge: Charge) -> None:
-    """Refuse a release whose mu says nothing about this budget, or does not fit."""
-    if charge.unit.name == "person" and budget.unit.name != "person":
-        raise PrivacyRefusal(
-            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, where an id may change, and a release "
-            "that protects persons does not hide that: make a ledger that protects persons for it (`hazeglass ledger "
-            "new` with --protects person --id-column)."
-        )
-    if not charge.unit.covers(budget.unit):
-        raise PrivacyRefusal(
-            f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, and this release protects only "
-            f"{charge.unit.in_words}: its mu says nothing about that budget. Change the plan, or use another ledger."
-        )
-    if budget.id_column is not None and charge.id_column != budget.id_column:
-        raise PrivacyRefusal(
-            f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
-            f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
-        )
-    check_fits(budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu)
-
-
-def _fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
-    paid = manifest.ledger
-    if paid is None:
-        return f"{name} names no ledger, so no budget counts it."
-    if paid.dataset != budget.dataset:
-        return f"{name} was charged to the ledger of {paid.dataset!r}, and this is the ledger of {budget.dataset!r}."
-    entry = next((entry for entry in entries if entry.digest == paid.digest and entry.event == paid.event), None)
-    if entry is None:
-        found = f"which ends at event {last}" if paid.event > last else f"whose event {paid.event} is another"
-        return (
-            f"{name} was charged by event {paid.event} of this ledger, {found}: its end was cut off, or another copy "
-            "was put in its place."
-        )
-    if entry.state not in ("drawn", "confirmed"):
-        return (
-            f"{name} is published, and the ledger says of its charge {entry.id} only that it is {entry.state}: its end "
-            "was cut off, or an older copy was put back."
-        )
-    charge = entry.charge
-    if (charge.mu, charge.unit, charge.label) != (manifest.mu, manifest.unit, manifest.title):
-        return (
-            f"{name} promises mu = {manifest.mu:.6g} for {manifest.unit.in_words}, and charge {entry.id}, which it "
-            f"names, is {charge.label!r} with mu = {charge.mu:.6g} for {charge.unit.in_words}."
-        )
-    return None
-
-
-def _fold(events: list[Event]) -> tuple[Budget, list[Entry]]:
-    """From the events to the budget and to the state of each charge."""
-    entries: dict[int, Entry] = {}
-    states = {"draw": "drawn", "confirm": "confirmed", "refund": "refunded"}
-    for event in events[1:]:
-        if event.kind == "charge":
-            entries[event.charge] = _entry(event)
-        else:
-            entries[event.charge] = replace(entries[event.charge], state=states[event.kind], settled_at=event.at)
-    return Budget.from_event(events[0]), list(entries.values())
-
-
-def _entry(event: Event) -> Entry:
-    return Entry(event.charge, charge_from_event(event), event.sequence, event.digest, event.at)
-
-
 def _total(mu_total: float | None, epsilon: float | None, delta: float | None) -> float:
     if mu_total is not None and epsilon is None and delta is None:
         return float(mu_total)
@@ -322,3 +251,98 @@ def _sync_folder(folder: Path) -> None:
             os.fsync(handle)
         finally:
             os.close(handle)
+
+
+# ------------------------------------------- one release: charge first, announce the first draw, confirm at the end
+
+
+class AnnouncedBits:
+    """A bit source that tells the ledger before it hands out its first bit; from then on the charge stays."""
+
+    def __init__(self, bits: BitSource, account: Account) -> None:
+        self._bits, self._account = bits, account
+
+    @property
+    def simulation(self) -> bool:
+        """As the source behind it."""
+        return self._bits.simulation
+
+    def stream(self, number: int) -> BitSource:
+        """A block's own source, announced all the same."""
+        return AnnouncedBits(self._bits.stream(number), self._account)
+
+    def elsewhere(self) -> BitSource:
+        """The source behind it, after the announcement is on disk: other processes do not reach the ledger."""
+        self._account.announce()
+        return self._bits.elsewhere()
+
+    def uint64(self, count: int) -> NDArray[np.uint64]:
+        """Words, after the announcement is on disk."""
+        self._account.announce()
+        return self._bits.uint64(count)
+
+    def fill(self, words: NDArray[np.uint64]) -> None:
+        """Overwrite with words, after the announcement is on disk."""
+        self._account.announce()
+        self._bits.fill(words)
+
+
+class Account:
+    """The charge of one release."""
+
+    def __init__(self, ledger: Ledger, identifier: int) -> None:
+        self._ledger, self._identifier = ledger, identifier
+        self._lock = threading.Lock()
+        self.drawn = False
+
+    def announce(self) -> None:
+        """Say once, whoever draws first, that noise is about to be drawn."""
+        if self.drawn:
+            return
+        with self._lock:
+            if not self.drawn:
+                self._ledger.begin_drawing(self._identifier)
+                self.drawn = True
+
+    def close(self, *, complete: bool) -> None:
+        """Confirm a complete release; give the budget back only where nothing was drawn."""
+        if complete:
+            self._ledger.confirm(self._identifier)
+        elif not self.drawn:
+            self._ledger.refund(self._identifier)
+
+
+def charge_of(plan: Plan, draws: int = 0) -> Charge:
+    """What a ledger is asked for when this plan is published with at most so many draws."""
+    return Charge(plan.guarantee.mu, plan.title, draws * _TOTAL_VARIATION_PER_DRAW, plan.unit, plan.id_column)
+
+
+@contextmanager
+def charged(
+    path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path
+) -> Iterator[tuple[BitSource, LedgerReference | None]]:
+    """Charge the plan to the ledger around the block that makes `out`: bits that announce themselves, and the event the
+    release must name. Without a ledger, just hand the bits through."""
+    if path is None:
+        yield bits, None
+        return
+    if bits.simulation:
+        raise PrivacyRefusal(
+            "a simulation promises nothing, so it cannot be charged to a ledger. Leave the ledger out."
+        )
+    from hazeglass.bundle.manifest import LedgerReference
+
+    ledger = Ledger.open(path)
+    dataset = ledger.summary().dataset
+    entry = ledger.charge(charge_of(plan, draws))
+    account = Account(ledger, entry.id)
+    try:
+        yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)
+        account.close(complete=True)
+    except BaseException as error:
+        # An interrupt may come between a step and the note of it: after the folder got its name, or after the ledger
+        # heard of a draw. What the ledger refuses to give back stays charged, and the caller learns what broke off.
+        interrupted = not isinstance(error, Exception)
+        with suppress(HazeglassError):
+            account.close(complete=interrupted and out.exists())
+        raise

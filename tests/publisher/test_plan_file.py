@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.conftest import plan_document
 
 from hazeglass.errors import PlanError
-from hazeglass.publisher.plan_text import plan_text
+from hazeglass.publisher.plan_file import plan_text
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
 

@@ -10,15 +10,11 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 from hazeglass.errors import BudgetExceededError, InputError
 from hazeglass.guarantee.sensitivity import Unit
 
-if TYPE_CHECKING:  # the arithmetic needs no numpy, and a ledger should open at once
-    from hazeglass.guarantee.lattice import LatticeNoise
-
-__all__ = ["RECORD", "Charge", "check_fits", "compose", "fits", "noise_mu", "remaining"]
+__all__ = ["RECORD", "Charge", "check_fits", "compose", "fits", "remaining"]
 
 RECORD = Unit("record")
 # A mu comes out of a root search and shares of it out of square roots, each right to a few 1e-16. A budget cut into
@@ -42,16 +38,6 @@ class Charge:
             raise InputError(f"The mu of a release must be a positive finite number, got {self.mu!r}.")
         if not 0 <= self.total_variation <= 1:
             raise InputError(f"A total variation must lie between 0 and 1, got {self.total_variation!r}.")
-
-
-def noise_mu(noise: LatticeNoise, shift: int, count: int = 1) -> float:
-    """The mu of `count` values with this noise, each of which may move by `shift`: discrete families by their own mu*.
-
-    >>> from hazeglass.guarantee.lattice import RoundedGaussian
-    >>> noise_mu(RoundedGaussian(2.0), shift=3, count=4)
-    3.0
-    """
-    return math.sqrt(count) * noise.mu(shift)
 
 
 def _square_sum(mus: Iterable[float]) -> Fraction:
