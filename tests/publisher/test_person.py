@@ -184,7 +184,7 @@ def test_a_row_without_an_id_is_nobodys(make_plan, people, tmp_path, capsys):
     used, rows = kept(make_plan, data)
     assert used == [0.5, 0.75, 1.0, 1.25]
     rows.tell_publisher()
-    told = "publisher only: rows without a readable id in 'customer_no', which are nobody's and left out: 2.\n"
+    told = "publisher only: rows without a readable id in 'customer_no', which belong to no one and are left out: 2.\n"
     assert capsys.readouterr().err == told
 
 

@@ -1,4 +1,4 @@
-"""The noise-corrected graphical lasso in scikit-learn's conventions: thin, the work is done by the rooms below.
+"""The noise-corrected graphical lasso in scikit-learn's conventions: thin, the work is done by the packages below.
 
 minimise over T > 0:   -log det T + tr(S_hat T) + alpha sum_ij w_ij |T_ij|,   S_hat = cov(X) - noise_cov
 """

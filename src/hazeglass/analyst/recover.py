@@ -88,7 +88,7 @@ def recover(
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
     if marginals == "normal-scores":
         source = source.as_normal_scores()
-    tell = progress or _nobody
+    tell = progress or _silent
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
         if _wants_curves(source, dependence, select):
             tell("recovering curved dependence")
@@ -97,8 +97,8 @@ def recover(
         return _recover_linear(source, alpha, select, fdr, solver, weights, n_jobs, workers, tell)
 
 
-def _nobody(step: str) -> None:
-    """Whom progress is told when nobody asked."""
+def _silent(step: str) -> None:
+    """Progress that is not asked for."""
 
 
 def _recover_linear(

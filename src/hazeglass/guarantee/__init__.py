@@ -1,1 +1,1 @@
-"""Pure mathematics of the promise: no data, no input or output, no other room."""
+"""Pure mathematics of the promise: no data, no input or output, no other package."""

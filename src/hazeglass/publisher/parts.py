@@ -186,7 +186,7 @@ class Buckets:
                 yield from map(reader.get_batch, range(number, reader.num_record_batches, self.count))
 
     def in_order(self, shuffled: bool, bits: BitSource, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        """All rows: as they came, or bucket after bucket, each in an order of its own that nobody knows."""
+        """All rows: as they came, or bucket after bucket, each in an order of its own that no one knows."""
         if not shuffled:
             yield from self.bucket(0)
             return

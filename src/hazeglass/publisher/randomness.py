@@ -25,7 +25,7 @@ class BitSource(Protocol):
 
     @property
     def simulation(self) -> bool:
-        """Whether the words can be predicted by somebody who knows a seed: such noise protects nobody."""
+        """Whether the words can be predicted by somebody who knows a seed: such noise protects no one."""
         ...
 
     def stream(self, number: int) -> BitSource:
@@ -46,7 +46,7 @@ class BitSource(Protocol):
 
 
 class SecretBits:
-    """Bits nobody can predict: ChaCha20 under a key of 256 bits from the operating system, a fresh one for each call.
+    """Bits no one can predict: ChaCha20 under a key of 256 bits from the operating system, a fresh one for each call.
 
     The key is drawn, used and dropped inside one call, so there is no state that a fork could duplicate, that two
     threads could share, or that a later look at the memory could turn back into the noise of earlier calls.

@@ -169,7 +169,7 @@ class Rows:
     unread: Counter[str] = field(init=False, default_factory=Counter)
     _starts: list[int] = field(init=False)
     _masks: list[tuple[npt.NDArray[np.uint8], bytes]] | None = field(init=False, default=None)
-    _nobody: int = field(init=False, default=0)
+    _without_id: int = field(init=False, default=0)
     _empty: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
@@ -192,9 +192,9 @@ class Rows:
             kept, seen = [np.zeros(0, dtype=bool)], hashlib.sha256()
             for batch in piece.batches(Counter()):
                 seen.update(_fingerprint(batch.column(0)))
-                some, nobody = _among_first(batch.column(0), counts, most)
+                some, without_id = _among_first(batch.column(0), counts, most)
                 kept.append(some)
-                self._nobody += nobody
+                self._without_id += without_id
             mask = np.concatenate(kept)
             self._masks.append((np.packbits(mask), seen.digest()))
             sizes.append(int(mask.sum()))
@@ -257,9 +257,9 @@ class Rows:
             _tell(f"publisher only: {what}: {cells:,}.")
         for name in self._empty:
             _tell(f"publisher only: column {name!r} holds no number at all.")
-        if self._nobody:
-            what = f"rows without a readable id in {self.plan.id_column!r}, which are nobody's and left out"
-            _tell(f"publisher only: {what}: {self._nobody:,}.")
+        if self._without_id:
+            what = f"rows without a readable id in {self.plan.id_column!r}, which belong to no one and are left out"
+            _tell(f"publisher only: {what}: {self._without_id:,}.")
 
 
 def _fingerprint(ids: pa.Array) -> bytes:
@@ -281,15 +281,15 @@ def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[Bool
 
     encoded = ids.dictionary_encode()
     identifiers = encoded.dictionary.to_pylist()
-    nobody = len(identifiers)  # the code of rows without an id
-    code = pc.fill_null(encoded.indices, nobody).to_numpy()
+    without_id = len(identifiers)  # the code of rows without an id
+    code = pc.fill_null(encoded.indices, without_id).to_numpy()
     before = np.array([*(counts.get(identifier, 0) for identifier in identifiers), most], dtype=np.int64)
-    here = np.bincount(code, minlength=nobody + 1)
+    here = np.bincount(code, minlength=without_id + 1)
     order = np.argsort(code, kind="stable")
     rank = np.empty(len(code), dtype=np.int64)  # how many rows of the same id come before, in this batch
     rank[order] = np.arange(len(code)) - np.repeat(np.cumsum(here) - here, here)
-    counts.update(zip(identifiers, (before + here)[:nobody].tolist(), strict=True))
-    return np.asarray(before[code] + rank < most), int(here[nobody])
+    counts.update(zip(identifiers, (before + here)[:without_id].tolist(), strict=True))
+    return np.asarray(before[code] + rank < most), int(here[without_id])
 
 
 def _check_columns(plan: Plan, source: TableSource) -> None:
