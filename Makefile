@@ -100,7 +100,7 @@ $(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
 	@touch $@
 
 OLDEST_TESTS := tests/guarantee tests/bundle tests/publisher/test_plan.py tests/publisher/test_table.py \
-	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/publisher/test_dask.py tests/analyst/test_recover.py \
+	tests/publisher/test_moments.py tests/publisher/test_synthetic.py tests/publisher/test_dask.py tests/glasso/test_api.py tests/analyst/test_recover.py \
 	tests/analyst/test_estimators.py tests/analyst/test_graph.py tests/audit/test_command.py tests/present tests/compute \
 	tests/datasets tests/studio tests/cli tests/end_to_end/test_readme.py
 oldest: $(OLDEST_STAMP)  ## the fast tests with the oldest dependencies that are promised
@@ -154,7 +154,7 @@ mutants: build/mutants/times.xml  ## mutation testing of guarantee/ and publishe
 
 # Compiled code does not look whether an index lies inside its array; numba can be told to.
 BOUNDS_TESTS := $(addprefix tests/publisher/test_,$(addsuffix .py,noise randomness clip rows table moments)) \
-	$(wildcard tests/analyst/test_solvers*.py) tests/analyst/test_validation.py tests/analyst/test_objective.py tests/experiments/baselines
+	tests/glasso tests/experiments/baselines
 bounds: $(STAMP)  ## the tests of the compiled kernels with every index checked (two minutes)
 	@NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=$(CURDIR)/build/bounds OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 \
 		$(BIN)/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(BOUNDS_TESTS)

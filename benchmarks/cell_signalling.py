@@ -23,7 +23,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import hazeglass as hg
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.moments import covariance_of
-from hazeglass.analyst.solvers import graphical_lasso
+from hazeglass.glasso import graphical_lasso
 
 PENALTIES = (0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
 DATA = Path(os.environ.get("HAZEGLASS_DATA", Path(__file__).parents[1] / ".." / "shared" / "data")) / "sachs"

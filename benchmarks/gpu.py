@@ -5,7 +5,7 @@ S is on the device already, and stays there. The penalty leaves the share of edg
 one is 2.5 standard errors of a correlation.
 
     python benchmarks/gpu.py                 all problems on cuda
-    python benchmarks/gpu.py --device cpu --shrink 20     the same problems 20 times smaller, to try the script
+    python benchmarks/gpu.py --device cpu:0 --shrink 20     the same problems 20 times smaller, to try the script
     python benchmarks/gpu.py --only hard
 """
 
@@ -120,7 +120,7 @@ def yardstick(S: Tensor) -> float:
 
 
 def measure(problem: Problem, device: str, shrink: int) -> None:
-    from hazeglass.analyst.solvers import graphical_lasso
+    from hazeglass.glasso import graphical_lasso
 
     p = problem.p // shrink
     seconds, ratios = [], []
@@ -158,7 +158,7 @@ def main() -> int:
     parser.add_argument("--only", default="", help="problems whose name contains this")
     options = parser.parse_args()
     if options.device.startswith("cuda") and not torch.cuda.is_available():
-        print("no CUDA device here: skipped (try --device cpu --shrink 20)")
+        print("no CUDA device here: skipped (try --device cpu:0 --shrink 20)")
         return 0
     warm = Problem("warm-up", 2_000 // options.shrink, thin, density=0.01, seeds=SEEDS[:1])
     measure(warm, options.device, 1)

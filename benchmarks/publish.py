@@ -1,7 +1,8 @@
 """What publishing costs beyond reading and writing, and how memory grows with the rows.
 
 One core (engine "serial"). A table of 1e7 cells: time beyond reading the same Parquet file and writing a table of the
-same size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times the rows.
+same size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times the rows. Seconds to publish a million
+rows from CSV and from Parquet with each engine; beside those of another checkout, where HAZEGLASS_BEFORE names its src.
 
     python benchmarks/publish.py
 """
@@ -9,7 +10,9 @@ same size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times
 from __future__ import annotations
 
 import json
+import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -103,13 +106,68 @@ def memories(folder: Path) -> None:
         print(f"{form:<8} peak memory at 1, 2, 4 million rows: {shown} MiB (ratio {peaks[-1] / peaks[0]:.2f})")
 
 
+WAYS = [
+    (form, kind, engine)
+    for form in ("moments", "table")
+    for kind in ("csv", "parquet")
+    for engine in ("threads", "serial")
+]
+
+
+def ways_in(folder: Path) -> None:
+    """One line of JSON: the seconds of each way in, the best of three after one to compile."""
+    found = {}
+    for form, kind, engine in WAYS:
+        out = folder / "out"
+
+        def publish(form: str = form, kind: str = kind, engine: str = engine, out: Path = out) -> None:
+            shutil.rmtree(out, ignore_errors=True)
+            hg.publish(folder / f"d.{kind}", make_plan(form), out, engine=engine)
+
+        publish()
+        found[f"{form} from {kind}, {engine}"] = seconds(publish)
+    print(json.dumps(found))
+
+
+def compare_ways_in(folder: Path) -> None:
+    import pyarrow.csv
+
+    if not (folder / "d.parquet").exists():
+        make_data(folder / "d.parquet", 1_000_000)
+    pyarrow.csv.write_csv(pq.read_table(folder / "d.parquet"), folder / "d.csv")
+    sources = {"now": None, "before": os.environ.get("HAZEGLASS_BEFORE")}
+    times = {
+        label: json.loads(
+            subprocess.run(
+                [sys.executable, __file__, str(folder)],
+                capture_output=True,
+                text=True,
+                check=True,
+                env={**os.environ, **({} if source is None else {"PYTHONPATH": source})},
+            ).stdout
+        )
+        for label, source in sources.items()
+        if label == "now" or source
+    }
+    for way, now in times["now"].items():
+        before = times["before"][way] if "before" in times else None
+        print(
+            f"{way:<32} {now:5.2f} s"
+            + ("" if before is None else f", before {before:5.2f} s: {now / before:.2f} times")
+        )
+
+
 def main() -> None:
     if len(sys.argv) == 4:
         memory(*sys.argv[1:])
         return
+    if len(sys.argv) == 2:
+        ways_in(Path(sys.argv[1]))
+        return
     with tempfile.TemporaryDirectory() as folder:
         timings(Path(folder))
         memories(Path(folder))
+        compare_ways_in(Path(folder))
 
 
 if __name__ == "__main__":

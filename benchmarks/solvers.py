@@ -7,7 +7,7 @@ used while tuning. Peers solve the same problem (diagonal penalised): scikit-lea
 installed, and those of R's glasso, glassoFast, huge and QUIC that R has. A peer's time is that of the loosest
 setting that reaches the gap.
 
-    python benchmarks/solvers.py              our solver only, threads and first calls too (three minutes)
+    python benchmarks/solvers.py              our solver only, and first calls (two minutes)
     python benchmarks/solvers.py --peers      with every peer found (many minutes)
     python benchmarks/solvers.py --only hard  problems whose name contains a word
 """
@@ -30,16 +30,13 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 
-from hazeglass.analyst.blank import blank
-from hazeglass.analyst.objective import certify
-from hazeglass.analyst.penalty import make_penalty
-from hazeglass.analyst.solvers import graphical_lasso, graphical_lasso_path, largest_alpha
-from hazeglass.analyst.threads import in_threads
+from hazeglass.glasso import graphical_lasso, graphical_lasso_path, largest_alpha
+from hazeglass.glasso.objective import certify
+from hazeglass.glasso.penalty import make_penalty
 
 TOLERANCE = 1e-6
 SEEDS = (107, 108, 109)
@@ -323,72 +320,11 @@ def measure(problem: Problem, peers: list[str], limit: float) -> None:
         print(f"    {name:22s} {said}", flush=True)
 
 
-def two_processes() -> float:
-    """How much more two processes do than one in the same time: what this machine's cores have to give."""
-    work = (
-        "import time, numpy as np; from scipy.linalg import lapack\n"
-        "A = np.asfortranarray(np.eye(400) + 0.001); input(); end = time.perf_counter() + 3; done = 0\n"
-        "while time.perf_counter() < end: lapack.dpotrf(A); done += 1\n"
-        "print(done)"
-    )
-
-    def done(count: int) -> int:
-        started = [
-            subprocess.Popen([sys.executable, "-c", work], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-            for _ in range(count)
-        ]
-        time.sleep(2)  # all have imported
-        for process in started:
-            assert process.stdin is not None
-            process.stdin.write("go\n")
-            process.stdin.flush()
-        return sum(int(process.communicate()[0]) for process in started)
-
-    return done(2) / done(1)
-
-
-def memory_of_blocks(threads: int) -> None:
-    """Write ten diagonal blocks of 200 into two blank matrices: an answer's memory, no solving."""
-    T, W, part = blank(2000), blank(2000), np.ones((200, 200))
-
-    def write(first: int) -> None:
-        for out in (T, W):
-            out[first : first + 200, first : first + 200] = part
-
-    in_threads(write, range(0, 2000, 200), threads)
-
-
-def memory_of_path(threads: int) -> None:
-    """Make and fill the 40 matrices of a path of 20 at p = 500."""
-    in_threads(lambda part: [np.ones((500, 500)) for _ in range(40 // threads)], range(threads), threads)
-
-
-def measure_threads() -> None:
-    """Two threads against one, for components and for a path, beside what this machine gives two of anything."""
-    print(f"two processes of LAPACK     {two_processes():.2f} times one: the ceiling here", flush=True)
-    easy, hard = blocks(10, 200, SEEDS[0]), blocks(10, 200, SEEDS[0], n=100)
-    T = random_graph(500, 0.02, 10_000, SEEDS[0])
-    alphas = np.geomspace(largest_alpha(T), largest_alpha(T) / 12, 20)
-    for name, work in (
-        ("memory of 10 blocks alone", memory_of_blocks),
-        ("10 blocks of 200", lambda n: graphical_lasso(easy, 0.03, n_threads=n)),
-        ("10 hard blocks", lambda n: graphical_lasso(hard, 0.1, n_threads=n)),
-        ("10 harder blocks", lambda n: graphical_lasso(hard, 0.04, n_threads=n)),
-        ("memory of the path alone", memory_of_path),
-        ("path of 20, p=500", lambda n: graphical_lasso_path(T, alphas, n_threads=n)),
-    ):
-        work(2)
-        pairs = np.array([(clock(partial(work, 1)), clock(partial(work, 2))) for _ in range(15)])
-        one, ratio = float(np.median(pairs[:, 0])), float(np.median(pairs[:, 0] / pairs[:, 1]))
-        goal = "" if "memory" in name else " (goal 1.6)"
-        print(f"two threads, {name:26s} {ratio:.2f} times one{goal}, which takes {1e3 * one:.0f} ms", flush=True)
-
-
 def measure_first_call(repeats: int = 5) -> None:
     """Seconds of the first call in a new process, without and with compiled kernels in the cache (imports apart)."""
     work = (
         "import sys, time, numpy as np, numba, scipy.linalg\n"
-        "from hazeglass.analyst.solvers import graphical_lasso\n"
+        "from hazeglass.glasso import graphical_lasso\n"
         "S = np.load(sys.argv[1]); begin = time.perf_counter()\n"
         "graphical_lasso(S, float(sys.argv[2])); print(time.perf_counter() - begin)"
     )
@@ -420,8 +356,6 @@ def main() -> int:
     for problem in PROBLEMS:
         if options.only in problem.name:
             measure(problem, peers_found() if options.peers else [], options.limit)
-    if options.only in "threads":
-        measure_threads()
     if options.only in "first call":
         measure_first_call()
     return 0

@@ -28,7 +28,7 @@ def partial(matrix):
 
 def estimate(noise):
     """Choose a graph, then fit it again without the penalty: free on its edges, forbidden elsewhere."""
-    chosen = hg.CorrectedGraphicalLassoCV(select="ebic", noise_cov=noise).fit(measured).precision_ != 0
+    chosen = hg.CorrectedGraphicalLasso("ebic", noise_cov=noise).fit(measured).precision_ != 0
     covariance = np.cov(measured, rowvar=False) - np.diag(np.broadcast_to(noise, P))
     weights = np.where(chosen, 0.0, np.inf)
     return hg.graphical_lasso(covariance, 1.0, weights=weights, penalize_diagonal=False).precision

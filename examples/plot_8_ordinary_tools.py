@@ -31,8 +31,8 @@ def wrong_edges(estimator, rows):
 
 TOOLS = {
     "scikit-learn GraphicalLassoCV": lambda: GraphicalLassoCV(cv=3, alphas=4, n_refinements=2),
-    "hazeglass, noise not declared": lambda: hg.CorrectedGraphicalLassoCV(select="ebic"),
-    "hazeglass, noise declared": lambda: hg.CorrectedGraphicalLassoCV(select="ebic", noise_cov=noise_variance),
+    "hazeglass, noise not declared": lambda: hg.CorrectedGraphicalLasso("ebic"),
+    "hazeglass, noise declared": lambda: hg.CorrectedGraphicalLasso("ebic", noise_cov=noise_variance),
 }
 
 # %%

@@ -5,9 +5,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.errors import UnboundedObjectiveError
+from hazeglass.glasso import graphical_lasso, nearest_psd_max_norm
 from hazeglass.guarantee.lattice import DiscreteGaussian
 from hazeglass.publisher.noise import draw
 from hazeglass.publisher.randomness import SeededBits

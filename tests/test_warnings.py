@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 import hazeglass
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso
 from hazeglass.errors import HazeglassWarning
 
 ROWS = np.random.default_rng(1).standard_normal((12, 30))
@@ -21,7 +20,7 @@ S = np.cov(ROWS, rowvar=False)
     [
         lambda: hazeglass.graphical_lasso(S, 0.1, solver="admm", max_iter=20, tol=1e-13),
         lambda: hazeglass.graphical_lasso_path(S, [0.2, 0.1], solver="admm", max_iter=20, tol=1e-13),
-        lambda: group_graphical_lasso(S, 0.1, 2, max_iter=20, tol=1e-13),
+        lambda: hazeglass.graphical_lasso(S, 0.1, block_size=2, max_iter=20, tol=1e-13),
         lambda: hazeglass.recover(ROWS, alpha=1e-3, noise_cov=0.2 * np.eye(30)),
         lambda: hazeglass.CorrectedGraphicalLasso(alpha=1e-3, noise_cov=0.2).fit(ROWS),
     ],

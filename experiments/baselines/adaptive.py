@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso import graphical_lasso
+from hazeglass.glasso.linalg import FloatArray
 
 from .estimate import Estimate, check_alpha, estimate_from_precision
 

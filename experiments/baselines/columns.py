@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso.linalg import FloatArray
 
 from .estimate import (
     Estimate,

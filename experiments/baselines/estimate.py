@@ -9,9 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray
-from hazeglass.analyst.validation import as_covariance
 from hazeglass.errors import ConvergenceWarning, RepairWarning, SolverInputError, warn
+from hazeglass.glasso.linalg import FloatArray, as_covariance
 
 __all__ = [
     "Estimate",

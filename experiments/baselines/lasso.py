@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.analyst.factor import FloatArray, cholesky
-from hazeglass.analyst.solvers.compiled import kernel
+from hazeglass.glasso.compiled import kernel
+from hazeglass.glasso.linalg import FloatArray, cholesky
 
 __all__ = ["conditions_missed_by", "solve_lasso"]
 

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.analyst.factor import FloatArray, cholesky, inverse, logdet
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso.linalg import FloatArray, cholesky, inverse, logdet
 
 from .estimate import Estimate, check_alpha, usable_covariance
 

@@ -22,14 +22,14 @@ def measure(setup: Setup, name: str, level: float, folds: int) -> dict[str, Any]
     """The curve of the product's own cross-validation on noisy rows."""
     prepared = prepare(name, setup.data_dir)
     noisy, variance = add_noise(prepared.rows, level, 0, prepared.kind)
-    estimator = CorrectedGraphicalLassoCV(noise_cov=variance, select="mse", cv=folds, n_jobs=1)
+    estimator = CorrectedGraphicalLassoCV(noise_cov=variance, scoring="mse", cv=folds, n_jobs=1)
     with warnings.catch_warnings():
         # It may choose the smallest penalty there is; the figure shows where it chose.
         warnings.simplefilter("ignore", HazeglassWarning)
         estimator.fit(noisy)
     return {
-        "alphas": [float(a) for a in estimator.alphas_],
-        "errors": [float(e) for e in estimator.scores_],
+        "alphas": estimator.cv_results_["alphas"].tolist(),
+        "errors": (-estimator.cv_results_["mean_test_score"]).tolist(),
         "chosen": float(estimator.alpha_),
         "edges": int(edges_of(estimator.precision_).sum()),
     }

@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
-from hazeglass.analyst.solvers import Solution, graphical_lasso
 from hazeglass.errors import ConvergenceWarning, UnboundedObjectiveError
+from hazeglass.glasso import Solution, graphical_lasso, nearest_psd_max_norm
 
 from ..cells import Cell, Results, Setup, read_recipe
 from ..pictures import OURS, panels, save

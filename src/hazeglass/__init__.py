@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from hazeglass import datasets
     from hazeglass.analyst.estimators import CorrectedGraphicalLasso, CorrectedGraphicalLassoCV
     from hazeglass.analyst.graph import Graph
-    from hazeglass.analyst.nearest_psd import nearest_psd_max_norm
     from hazeglass.analyst.recover import recover
-    from hazeglass.analyst.solvers import Solution, graphical_lasso, graphical_lasso_path
     from hazeglass.bundle.manifest import Column
     from hazeglass.bundle.reader import Release, load
     from hazeglass.compute.text import TextFormat
+    from hazeglass.glasso import Solution, graphical_lasso, graphical_lasso_path, nearest_psd_max_norm
     from hazeglass.guarantee.gdp import GaussianDP
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.publish import publish
@@ -31,11 +30,11 @@ _HOMES = {
     "Graph": "hazeglass.analyst.graph",
     "Plan": "hazeglass.publisher.plan",
     "Release": "hazeglass.bundle.reader",
-    "Solution": "hazeglass.analyst.solvers",
+    "Solution": "hazeglass.glasso",
     "TextFormat": "hazeglass.compute.text",
-    "graphical_lasso": "hazeglass.analyst.solvers",
-    "graphical_lasso_path": "hazeglass.analyst.solvers",
-    "nearest_psd_max_norm": "hazeglass.analyst.nearest_psd",
+    "graphical_lasso": "hazeglass.glasso",
+    "graphical_lasso_path": "hazeglass.glasso",
+    "nearest_psd_max_norm": "hazeglass.glasso",
     "load": "hazeglass.bundle.reader",
     "publish": "hazeglass.publisher.publish",
     "recover": "hazeglass.analyst.recover",

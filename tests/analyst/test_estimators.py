@@ -8,13 +8,13 @@ import polars as pl
 import pytest
 from sklearn.base import clone
 from sklearn.covariance import GraphicalLasso
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import hazeglass as hg
-from hazeglass.errors import InputError, RepairWarning
+from hazeglass.errors import ConvergenceWarning, InputError, RepairWarning
 
 
 def chain(n, p=5, seed=0):
@@ -26,7 +26,7 @@ def chain(n, p=5, seed=0):
 
 
 @pytest.mark.filterwarnings("ignore::hazeglass.errors.HazeglassWarning")
-@parametrize_with_checks([hg.CorrectedGraphicalLasso(), hg.CorrectedGraphicalLassoCV(select="ebic")])
+@parametrize_with_checks([hg.CorrectedGraphicalLasso(), hg.CorrectedGraphicalLassoCV(alphas=5, cv=3)])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
 
@@ -70,15 +70,51 @@ def test_noise_of_the_wrong_shape_is_refused(noise):
         hg.CorrectedGraphicalLasso(noise_cov=noise).fit(chain(50, 2))
 
 
-@pytest.mark.parametrize("select", ["cv", "mse", "ebic", "stars"])
-def test_every_way_of_choosing_finds_the_chain(select):
-    X = chain(2000, 6)
-    fitted = hg.CorrectedGraphicalLassoCV(select=select).fit(X)
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        hg.CorrectedGraphicalLassoCV(),
+        hg.CorrectedGraphicalLassoCV(scoring="mse", n_jobs=2),
+        hg.CorrectedGraphicalLasso(alpha="ebic"),
+        hg.CorrectedGraphicalLasso(alpha="stars"),
+    ],
+)
+def test_every_way_of_choosing_finds_the_chain(estimator):
+    fitted = estimator.fit(chain(2000, 6))
     support = np.abs(fitted.precision_) > 1e-8
-    if select != "stars":  # stricter: with few columns, edges of equal strength enter together and count as flickering
+    if (
+        fitted.get_params().get("alpha") != "stars"
+    ):  # stricter: with few columns, edges of equal strength enter together
         assert all(support[k, k + 1] for k in range(5))
-    assert fitted.alpha_ in fitted.alphas_
-    assert len(fitted.alphas_) == len(fitted.scores_)
+    assert isinstance(fitted.alpha_, float)
+
+
+@pytest.mark.filterwarnings("ignore:cv chose the smallest penalty")
+def test_cross_validation_reports_every_fold_of_the_penalties_it_was_given():
+    alphas, X, folds = [0.3, 0.02, 0.1], chain(300, 4), KFold(4, shuffle=True, random_state=0)
+    fitted = hg.CorrectedGraphicalLassoCV(alphas=alphas, cv=folds, weights="uniform").fit(X)
+    results = fitted.cv_results_
+    assert results["alphas"].tolist() == [0.3, 0.1, 0.02]
+    scores = np.array([results[f"split{k}_test_score"] for k in range(4)])
+    np.testing.assert_allclose(results["mean_test_score"], scores.mean(axis=0))
+    np.testing.assert_allclose(results["std_test_score"], scores.std(axis=0))
+    assert fitted.alpha_ == results["alphas"][np.argmax(results["mean_test_score"])]
+    train, held = next(folds.split(X))
+    scale = np.sqrt(np.var(X, axis=0))
+    one = hg.graphical_lasso(np.cov(X[train].T) / np.outer(scale, scale), 0.1).precision
+    outside = np.cov(X[held].T) / np.outer(scale, scale)
+    assert scores[0, 1] == pytest.approx(np.linalg.slogdet(one)[1] - np.sum(outside * one), abs=1e-4)
+
+
+def test_weights_of_your_own_free_and_forbid_edges():
+    X, weights = chain(500, 4), np.ones((4, 4))
+    weights[0, 1] = weights[1, 0] = np.inf
+    fitted = hg.CorrectedGraphicalLasso(0.05, weights=weights).fit(X)
+    assert fitted.precision_[0, 1] == 0
+    np.testing.assert_array_equal(
+        hg.CorrectedGraphicalLasso(0.05, weights=np.ones((4, 4))).fit(X).precision_,
+        hg.CorrectedGraphicalLasso(0.05, weights="uniform").fit(X).precision_,
+    )
 
 
 def test_names_survive_pandas_and_polars():
@@ -106,9 +142,25 @@ def test_an_indefinite_covariance_is_repaired_as_little_as_needed():
     assert np.linalg.eigvalsh(fitted.precision_)[0] > 0
 
 
-@pytest.mark.parametrize(("settings", "message"), [({"scale": "x"}, "scale"), ({"weights": "x"}, "weights")])
-def test_wrong_settings_are_named(settings, message):
-    with pytest.raises(InputError, match=message):
+@pytest.mark.parametrize(
+    "settings", [{"scale": "x"}, {"weights": "x"}, {"weights": np.ones((2, 2))}, {"alpha": "x"}, {"max_iter": 0}]
+)
+def test_wrong_settings_are_named(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
         hg.CorrectedGraphicalLasso(**settings).fit(chain(50, 3))
-    with pytest.raises(InputError, match="select"):
-        hg.CorrectedGraphicalLassoCV(select="x").fit(chain(50, 3))
+
+
+@pytest.mark.parametrize("settings", [{"scoring": "x"}, {"alphas": 0}, {"alphas": [0.1, -1.0]}, {"alphas": []}])
+def test_wrong_settings_of_cross_validation_are_named(settings):
+    with pytest.raises(InputError, match=next(iter(settings))):
+        hg.CorrectedGraphicalLassoCV(**settings).fit(chain(50, 3))
+
+
+def test_folds_need_two_rows():
+    with pytest.raises(InputError, match="at least 2 rows"):
+        hg.CorrectedGraphicalLassoCV(cv=10).fit(chain(15, 3))
+
+
+def test_max_iter_ends_the_solver():
+    with pytest.warns(ConvergenceWarning, match="after 2 iterations"):
+        hg.CorrectedGraphicalLasso(0.001, solver="admm", max_iter=2).fit(chain(100, 6))

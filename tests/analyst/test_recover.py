@@ -14,7 +14,7 @@ from hazeglass.analyst import recover as recover_module
 from hazeglass.analyst.correct import correct
 from hazeglass.analyst.inference import infer
 from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.penalties import Setting, entry_weights
+from hazeglass.analyst.penalties import Setting, pair_weights
 from hazeglass.analyst.selection import ebic, effective_rows
 from hazeglass.analyst.uncertainty import ErrorModel
 from hazeglass.errors import InputError
@@ -127,7 +127,7 @@ def test_ebic_keeps_the_edges_of_a_chain_and_drops_the_rest():
     sample = np.cov(rng.multivariate_normal(np.zeros(6), sigma, size=3000), rowvar=False)
     noisy = NoisyCovariance(tuple("abcdef"), 3000, sample, ErrorModel.of_gaussian_rows(sample, 3000))
     scaled = correct(noisy).noisy
-    choice = ebic(scaled, Setting(entry_weights(scaled, "noise")))
+    choice = ebic(scaled, Setting(pair_weights("noise", scaled.error.entry_sd())))
     support = np.abs(choice.solution.precision) > 1e-8
     assert all(support[k, k + 1] for k in range(5))
     assert choice.alphas == tuple(sorted(choice.alphas, reverse=True))

@@ -7,10 +7,8 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.penalties import Repair, Setting, entry_weights
-from hazeglass.analyst.recover import _given
-from hazeglass.analyst.selection.choice import PenaltyPath
+from hazeglass.analyst.penalties import Repair, Setting, pair_weights
+from hazeglass.analyst.selection.choice import PenaltyPath, given
 from hazeglass.analyst.uncertainty import ErrorModel
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning
 
@@ -63,9 +61,8 @@ def test_stability_separates_edges_from_the_rest(make_plan, tmp_path):
 
 
 def test_weights_follow_the_noise_of_each_entry():
-    sigma = np.diag([1.0, 1.0, 1.0])
     error = ErrorModel.of_gaussian_rows(np.diag([1.0, 1.0, 9.0]), 1000)
-    weights = entry_weights(NoisyCovariance(("x", "y", "z"), 1000, sigma, error), "noise")
+    weights = pair_weights("noise", error.entry_sd())
     assert weights[0, 2] == pytest.approx(3 * weights[0, 1])
     assert weights[~np.eye(3, dtype=bool)].mean() == pytest.approx(1)
 
@@ -93,10 +90,9 @@ def test_repair_moves_no_farther_than_the_penalty_needs():
 
 def test_a_penalty_below_the_distance_is_repaired_and_reported():
     S = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
-    noisy = NoisyCovariance(tuple("abc"), 100, S, ErrorModel.of_gaussian_rows(np.eye(3), 100))
     with pytest.warns(RepairWarning, match=r"alpha = 0\.001.*d\(S\) = 0\.2"):
-        choice, moved = _given(noisy, Setting(np.ones((3, 3))), 0.001)
-    assert 0.2 < moved < 0.28
+        choice = given(S, Setting(np.ones((3, 3))), 0.001)
+    assert 0.2 < choice.moved < 0.28
     assert np.linalg.eigvalsh(choice.solution.precision)[0] > 0
 
 
@@ -129,14 +125,10 @@ def test_every_bounded_fit_of_500_indefinite_matrices_converges():
         assert np.linalg.eigvalsh(solution.precision)[0] > 0
 
 
-def test_choosing_the_smallest_penalty_warns(make_plan, tmp_path):
+def test_choosing_the_smallest_penalty_warns():
     """A tight cluster wants every edge at any penalty."""
-    rng = np.random.default_rng(3)
-    common = rng.standard_normal((4000, 1))
-    data = pa.table(dict(zip("abcd", (common + 0.3 * rng.standard_normal((4000, 4))).T, strict=True)))
-    release = hg.publish(
-        data, make_plan(form="table", columns="abcd", budget={"mu": 400.0}), tmp_path / "r", simulate_seed=3
-    )
+    rng = np.random.default_rng(1)
+    rows = rng.standard_normal((4000, 1)) + 0.3 * rng.standard_normal((4000, 4))
     with pytest.warns(SelectionWarning, match="smallest penalty"):
-        graph = hg.recover(release, select="cv")
+        graph = hg.recover(rows, select="cv")
     assert math.isfinite(graph.fit["alpha"])

@@ -2,6 +2,8 @@
 
 import math
 import os
+import subprocess
+import sys
 import zipfile
 
 import pyarrow as pa
@@ -9,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle import archive, integrity, reader
+from hazeglass.bundle import archive, document, integrity
 from hazeglass.bundle.document import parse_manifest
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import BundleError, OutputError
@@ -38,7 +40,7 @@ def test_too_many_files_are_refused(release, monkeypatch):
     monkeypatch.setattr(integrity, "MOST_FILES", 5)
     assert hg.load(release.path).n == 600
     monkeypatch.setattr(integrity, "MOST_FILES", 4)
-    refused(release.path, "SHA256SUMS lists 5")
+    refused(release.path, "at most 4 files; SHA256SUMS lists more")
 
 
 def test_a_folder_that_holds_nothing_of_the_release_is_refused(release):
@@ -48,9 +50,9 @@ def test_a_folder_that_holds_nothing_of_the_release_is_refused(release):
 
 def test_documents_that_are_too_large_are_not_read(release, monkeypatch):
     size = (release.path / "release.json").stat().st_size
-    monkeypatch.setattr(reader, "LARGEST_JSON", size)
+    monkeypatch.setattr(document, "LARGEST_JSON", size)
     assert hg.load(release.path).n == 600
-    monkeypatch.setattr(reader, "LARGEST_JSON", size - 1)
+    monkeypatch.setattr(document, "LARGEST_JSON", size - 1)
     refused(release.path, "release.json is larger than")
     monkeypatch.setattr(integrity, "LARGEST_JSON", 10)
     refused(release.path, "SHA256SUMS is too large")
@@ -137,6 +139,45 @@ def test_a_part_that_vanished_is_named(release):
     (release.path / release.parts[0]).unlink()
     with pytest.raises(BundleError, match="is gone since"):
         release.table()
+
+
+def test_verify_reads_every_cell_and_load_leaves_them_for_later(release):
+    rows = release.table()
+    gap = pa.array([None, *rows["a"].to_pylist()[1:]], pa.float64())
+    write_part(release, "data/part-00000.parquet", rows.set_column(0, "a", gap))
+    forged = hg.load(reseal(release.path))
+    with pytest.raises(BundleError, match="column 'a' holds a cell that is not a number"):
+        forged.check_values()
+    command = [sys.executable, "-m", "hazeglass", "verify", str(release.path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "holds a cell that is not a number" in done.stderr
+
+
+@pytest.mark.parametrize("cell", [2**53 + 1, -(2**53) - 1, 2**63 - 1, -(2**63)])
+def test_whole_numbers_that_floats_do_not_tell_apart_get_their_own_sentence(make_plan, tmp_path, cell):
+    columns = [{"name": "k", "kind": "integer", "lower": 0, "upper": 9}]
+    plan = make_plan(form="table", protects="entry", columns_as=columns)
+    release = hg.publish(pa.table({"k": [0, 1, 2]}), plan, tmp_path / "r")
+    for last in (2**53, -(2**53)):
+        write_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, last]}))
+        assert hg.load(reseal(release.path)).table()["k"].to_pylist() == [0, 1, last]
+    write_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, cell]}))
+    forged = hg.load(reseal(release.path))
+    for read in (forged.table, forged.check_values):
+        with pytest.raises(BundleError, match=r"column 'k' holds a whole number beyond 2\^53"):
+            read()
+
+
+def test_a_name_that_no_release_has_is_refused_in_a_short_sentence(release):
+    for name in ("a/b/c/d", "a" * 201):
+        sums = release.path / "SHA256SUMS"
+        kept = sums.read_text()
+        sums.write_text(kept + "0" * 64 + f"  {name}\n")
+        with pytest.raises(BundleError, match="as no release does") as refusal:
+            hg.load(release.path)
+        assert len(str(refusal.value)) < 250
+        sums.write_text(kept)
 
 
 # ---- claims

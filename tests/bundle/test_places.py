@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle.sign import new_key, read_private_key
 from hazeglass.errors import BundleError
 
 
@@ -154,6 +155,19 @@ def test_a_zip_behind_an_address_is_read(release, address, tmp_path):
     zipped(release.path, tmp_path / "r.zip")
     assert hg.load(f"{address}/r.zip").manifest == release.manifest
     assert hg.recover(f"{address}/r.zip").names == ("a", "b", "c")
+
+
+def test_a_signature_is_fetched_with_the_release(release, address, tmp_path):
+    public, signature = new_key(tmp_path / "key"), release.path / "release.sig"
+    signature.write_bytes(read_private_key(tmp_path / "key").sign((release.path / "SHA256SUMS").read_bytes()))
+    assert hg.load(f"{address}/release", key=public).signature == "valid"
+    signature.write_bytes(b"x" * 65)
+    with pytest.raises(BundleError, match=r"release\.sig is larger than 64 bytes"):
+        hg.load(f"{address}/release")
+    signature.unlink()
+    assert hg.load(f"{address}/release").signature == "none"
+    with pytest.raises(BundleError, match="the release is not signed"):
+        hg.load(f"{address}/release", key=public)
 
 
 def test_what_an_address_may_not_do(release, address, scratch, monkeypatch):

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle.integrity import read_checksums
+from hazeglass.bundle.integrity import parse_checksums, read_checksums
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.explain import explain
@@ -60,7 +60,7 @@ def test_a_careful_claim_of_a_smaller_mu_is_refused_in_every_form(make_plan, tab
 def larger_unit(document, counted=False):
     """The same noise for persons of nine rows, as a forger would have it."""
     document["unit"].update(name="person", max_rows=9)
-    document["persons"] = 50
+    document["persons"] = 500
     for stage in document["stages"]:
         stage["count_weight"] = 0.0 if counted else stage["radius"] ** 2 / 2
 
@@ -101,6 +101,95 @@ def test_a_claim_that_does_not_hang_together_is_refused(make_plan, table, tmp_pa
         hg.load(release.path)
 
 
+def search(**change):
+    return lambda document: document["radius_search"].update(change)
+
+
+def without_its_last_answer(document):
+    document["radius_search"]["answers"].pop()
+
+
+def turned_answer(document):
+    """The last answer tells the search to take the other of two radii."""
+    last = document["radius_search"]["answers"][-1]
+    last["rows"] = 0 if last["rows"] >= 0.95 * document["n"] else 2 * document["n"]
+
+
+SEARCHES = {
+    "no answers": (search(answers=[]), "asks 6 questions; release.json states 0"),
+    "an answer less": (without_its_last_answer, "asks 6 questions; release.json states 5"),
+    "a radius nobody asked for": (search(radius=0.123456), "another clip radius than its search found"),
+    "an answer that leads elsewhere": (turned_answer, "another clip radius|questions that no search"),
+    "questions off the grid": (
+        lambda d: d["radius_search"]["answers"][0].update(radius=0.5),
+        "questions that no search",
+    ),
+    "a search that costs nothing": (search(mu=1e-9), "a search of another mu"),
+    "a search that costs more": (search(mu=5.0), "a search of another mu"),
+    "a perfect sampler": (search(total_variation=0.0), "closer to the ideal"),
+    "a stage of another radius": (
+        lambda d: d["stages"][0].update(radius=1.0),
+        "another clip radius|gives",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SEARCHES)
+def test_a_search_for_a_radius_is_replayed(make_plan, table, tmp_path, name):
+    change, message = SEARCHES[name]
+    release = hg.publish(table, make_plan(clip_radius="private"), tmp_path / "r")
+    assert hg.load(reseal(release.path)).manifest == release.manifest
+    reseal(release.path, change)
+    with pytest.raises(BundleError, match=message):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"form": "table", "row_counts": "public"},
+        {"form": "moments"},
+        {"form": "moments", "clip_radius": "private"},
+        {"form": "synthetic"},
+    ],
+)
+def test_persons_have_no_more_rows_than_they_may(make_plan, table, tmp_path, form):
+    plan = make_plan(protects="person", id_column="id", max_rows=2, **form)
+    rows = table.append_column("id", pa.array(np.arange(600) // 2))
+    release = hg.publish(rows, plan, tmp_path / "r")
+    assert release.manifest.persons == 300
+    for persons, refused in ((300, False), (2, True)):
+        reseal(release.path, lambda d, persons=persons: d.update(persons=persons))
+        if refused:
+            with pytest.raises(BundleError, match="more rows than its persons can have"):
+                hg.load(release.path)
+        else:
+            assert hg.load(release.path).n == release.n
+
+
+OTHER_FORMS = {
+    "a radius of cells in moments": ("moments", {"clip_radius": 0.001}, "a moments release does not have"),
+    "a note on synthetic rows in moments": (
+        "moments",
+        {"synthetic": {"widened": True, "repaired_by": 0.0, "integers_rounded": True}},
+        "a moments release does not have",
+    ),
+    "synthetic rows without a note": ("synthetic", {"synthetic": None}, "a synthetic release does not have"),
+    "a perfect sampler of moments": ("moments", {"delta_slack": 0.0}, "closer to the ideal"),
+    "a perfect sampler of a table": ("table", {"delta_slack": 0.0}, "closer to the ideal"),
+    "a sampler of fewer draws": ("table", {"delta_slack": 1e-38}, "closer to the ideal"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FORMS)
+def test_what_a_form_does_not_have_is_refused(make_plan, table, tmp_path, name):
+    form, change, message = OTHER_FORMS[name]
+    release = hg.publish(table, make_plan(form=form), tmp_path / "r")
+    reseal(release.path, lambda document: document.update(change))
+    with pytest.raises(BundleError, match=message):
+        hg.load(release.path)
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
@@ -110,7 +199,10 @@ def test_a_claim_that_does_not_hang_together_is_refused(make_plan, table, tmp_pa
         ('{"a": 1' + "0" * 5000 + "}", "integer of 5001 digits"),
         ('{"a": 1, "a": 2}', "one key two values"),
         ("[" * 40 + "]" * 40, "nested more than 32 deep"),
-        ('{"a":' * 100_000, "nested more than 32 deep"),
+        ('{"a":' * 10_000, "nested more than 32 deep"),
+        ('{"a":' * 50_000, "more values than its columns and parts need"),
+        ('{"a": "' + '\\"' * 1000, "not valid JSON"),
+        ('{"a": "\\', "not valid JSON"),
         ('{"a": "' + "[" * 100 + '"}', "must describe a hazeglass-release"),
         ('{"a": "\\ud800', "not valid JSON"),
         ("\ufeff{}", "not valid JSON"),
@@ -139,7 +231,7 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
         pq.write_table(honest.set_column(index, column, change(honest[column])), part, compression="none")
         reseal(release.path)
         with pytest.raises(BundleError, match=message):
-            hg.load(release.path).moments()
+            hg.load(release.path)
 
 
 @pytest.mark.parametrize("width", [1, 3])
@@ -162,7 +254,7 @@ def test_a_thousand_columns_of_discrete_noise_are_checked_in_a_moment(make_plan,
     release = hg.publish(pa.table({"k": np.arange(20)}), plan, tmp_path / "r")
     columns = tuple(replace(release.columns[0], name=f"k{i}") for i in range(1000))
     started = time.process_time()
-    check_manifest(replace(release.manifest, columns=columns), read_checksums(release.path))
+    check_manifest(replace(release.manifest, columns=columns), parse_checksums(read_checksums(release.path)))
     assert time.process_time() - started < 2
 
 

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 import hazeglass as hg
 from hazeglass.bundle.sign import new_key
+from hazeglass.bundle.writer import BundleWriter
 from hazeglass.errors import BundleError, InputError, OutputError
 
 from .forgery import reseal, resum
@@ -63,16 +64,17 @@ def test_a_signed_release_is_accepted_with_its_key(signed, public):
     assert hg.load(signed.path, key=public).signature == "valid"
     assert hg.load(signed.path, key=str(public)).manifest == signed.manifest
     assert hg.load(signed.path).signature == "not checked"
-    assert "  release.sig\n" in (signed.path / "SHA256SUMS").read_text()
+    assert "release.sig" not in (signed.path / "SHA256SUMS").read_text()
 
 
 def test_openssl_agrees(signed, public):
     if shutil.which("openssl") is None:
         pytest.skip("openssl is not installed here")
-    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(public), "-rawin", "-in", "release.json"]
+    command = ["openssl", "pkeyutl", "-verify", "-pubin", "-inkey", str(public), "-rawin", "-in", "SHA256SUMS"]
     check = [*command, "-sigfile", "release.sig"]
     assert subprocess.run(check, cwd=signed.path, capture_output=True).returncode == 0
-    (signed.path / "release.json").write_bytes((signed.path / "release.json").read_bytes() + b"\n")
+    subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=signed.path, check=True)
+    reseal(signed.path, lambda document: document.update(title="Another"))
     assert subprocess.run(check, cwd=signed.path, capture_output=True).returncode != 0
 
 
@@ -104,12 +106,30 @@ def test_whatever_a_forger_changes_the_signature_no_longer_fits(signed, public):
 
 
 def test_a_part_cannot_be_replaced_under_a_signature(signed, public, make_plan, table, tmp_path):
-    """Its hash stands in release.json, which is signed; SHA256SUMS, which is not, cannot say otherwise."""
     other = hg.publish(table, make_plan(), tmp_path / "other")
     (signed.path / "moments.parquet").write_bytes((other.path / "moments.parquet").read_bytes())
-    resum(signed.path)
-    with pytest.raises(BundleError, match="disagree about moments"):
+    with pytest.raises(BundleError, match="was changed after publication"):
         hg.load(signed.path, key=public)
+    resum(signed.path)
+    with pytest.raises(BundleError, match="this key did not sign"):
+        hg.load(signed.path, key=public)
+
+
+@pytest.mark.filterwarnings("ignore:the release was made by hazeglass 0.0.9")
+def test_a_page_of_another_version_cannot_be_replaced_under_a_signature(
+    make_plan, table, tmp_path, key, public, monkeypatch
+):
+    for module in ("publisher.publish", "bundle.catalogue"):
+        monkeypatch.setattr(f"hazeglass.{module}.__version__", "0.0.9")
+    folder = hg.publish(table, make_plan(), tmp_path / "old", sign=key).path
+    monkeypatch.undo()
+    assert hg.load(folder, key=public).not_compared
+    (folder / "statement.html").write_text("Nothing can be learned.")
+    (folder / "SHA256SUMS").unlink()
+    BundleWriter(folder).checksums()
+    assert hg.load(folder).not_compared
+    with pytest.raises(BundleError, match="this key did not sign"):
+        hg.load(folder, key=public)
 
 
 @pytest.mark.parametrize("size", [0, 63, 65, 1 << 20])

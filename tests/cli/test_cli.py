@@ -1,6 +1,7 @@
 """Commands as a user meets them: one clear sentence, the right exit status, nothing half-written."""
 
 import contextlib
+import importlib.util
 import json
 import re
 import shutil
@@ -182,6 +183,15 @@ def test_verify_and_recover_refuse_a_changed_byte(desk):
     assert not (desk / "graph").exists()
 
 
+@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed")
+def test_a_device_that_is_not_there_is_refused_before_anything_is_written(desk):
+    publish(desk)
+    done = hazeglass("recover", "release", "--out", "graph", "--device", "cuda", cwd=desk)
+    assert done.returncode == 2
+    assert "pip install 'hazeglass[gpu]'" in done.stderr.replace("\n", " ")
+    assert not (desk / "graph").exists()
+
+
 def test_a_signed_release_says_who_made_it(desk):
     assert hazeglass("key", "new", "key", cwd=desk).returncode == 0
     assert publish(desk, "--sign", "key").returncode == 0
@@ -193,7 +203,7 @@ def test_a_signed_release_says_who_made_it(desk):
     hazeglass("key", "new", "other", cwd=desk)
     done = hazeglass("verify", "release", "--key", "other.pub", cwd=desk)
     assert (done.returncode, done.stdout) == (2, "")
-    assert "this key did not sign release.json" in done.stderr
+    assert "this key did not sign the release" in done.stderr
 
 
 def test_without_a_key_verify_says_what_hashes_cannot_show(desk):
@@ -388,9 +398,9 @@ def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
 
 def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(tmp_path):
     from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
-    from hazeglass.analyst.solvers import auto
     from hazeglass.bundle.manifest import KINDS, TRANSFORMS
     from hazeglass.compute.engines import ENGINES
+    from hazeglass.glasso import auto
     from hazeglass.guarantee.sensitivity import UNITS
     from hazeglass.present.statement import FORMS
     from hazeglass.studio.server import page

@@ -82,7 +82,7 @@ def test_a_column_of_one_keeps_every_line(cells):
         (b"1,2", [1, 2], {}),
         (b"1,2,3", [NAN, NAN], {BROKEN_LINES: 1}),
         (b"1", [NAN, NAN], {BROKEN_LINES: 1}),
-        (b"", [NAN, NAN], {BROKEN_LINES: 1}),
+        (b"", [NAN, NAN], {}),
         (b'"1,2', [NAN, NAN], {BROKEN_LINES: 1}),
         (b"1,\xff", [1, NAN], {"c1": 1}),
         (b"one,2", [NAN, 2], {"c0": 1}),

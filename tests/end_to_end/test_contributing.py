@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.solvers import auto
 from hazeglass.audit.certify import certify
+from hazeglass.glasso import auto
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.randomness import SeededBits
 

@@ -53,7 +53,7 @@ def plot() -> str:
 def gpu() -> str:
     """The solvers that torch runs, here on the CPU."""
     covariance = np.array([[1.0, 0.5, 0.25], [0.5, 1.0, 0.5], [0.25, 0.5, 1.0]])
-    here, there = hg.graphical_lasso(covariance, 0.1), hg.graphical_lasso(covariance, 0.1, device="cpu")
+    here, there = hg.graphical_lasso(covariance, 0.1), hg.graphical_lasso(covariance, 0.1, device="cpu:0")
     assert abs(here.objective - there.objective) <= here.gap + there.gap  # both within their gap of the smallest
     return "torch's solver agrees with ours"
 
@@ -129,7 +129,7 @@ def without(extra: str) -> str:
         refused_command("audit", "--out", "audit.png")
         return refused_call(lambda: demo_graph().plot(save="graph.png"))
     if extra == "gpu":
-        return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu"))
+        return refused_call(lambda: hg.graphical_lasso(np.eye(3), 0.1, device="cpu:0"))
     if extra == "grid":
         from hazeglass_experiments.grids import make_grid11
 

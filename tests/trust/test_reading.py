@@ -11,7 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from hazeglass.bundle.manifest import TRANSFORMS
@@ -70,7 +70,11 @@ def _shown(cell):
 
 
 def check_others(file, head, rows, k, other, text, columns, newline):
-    """All rows but number k stay what they are when its line is replaced."""
+    """All rows but number k stay what they are when its line is replaced.
+
+    Lines with an odd number of quotes are left to tests/compute/test_lines.py: two of them may be one row.
+    """
+    assume(not any(line.count(b'"') % 2 for line in (*rows, other)))
 
     def read(found):
         file.write_bytes(newline.join([*head, *found, b""]))

@@ -6,7 +6,17 @@ the rest.
 
 from typing import Literal, get_args
 
-__all__ = ["DEPENDENCES", "MARGINALS", "SELECTS", "SOLVERS", "Dependence", "Marginals", "Select", "SolverName"]
+__all__ = [
+    "DEPENDENCES",
+    "MARGINALS",
+    "SELECTS",
+    "SOLVERS",
+    "Dependence",
+    "Device",
+    "Marginals",
+    "Select",
+    "SolverName",
+]
 
 Select = Literal["ebic", "stars", "cv", "mse"]
 SELECTS: tuple[Select, ...] = get_args(Select)
@@ -16,3 +26,4 @@ Marginals = Literal["as-is", "normal-scores"]
 MARGINALS: tuple[Marginals, ...] = get_args(Marginals)
 SolverName = Literal["auto", "newton", "cd", "admm"]
 SOLVERS: tuple[SolverName, ...] = get_args(SolverName)
+Device = Literal["cpu", "cuda"]  # in Python any device of torch

@@ -10,18 +10,21 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.covariance import EmpiricalCovariance
+from sklearn.model_selection import check_cv
 from sklearn.utils.validation import validate_data
 
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.moments import covariance_of_rows
 from hazeglass.analyst.noise_cov import noise_matrix
-from hazeglass.analyst.penalties import Repair, Setting, entry_weights
-from hazeglass.analyst.selection import Choice, FoldSource, cross_validate, ebic, stars
-from hazeglass.errors import InputError, RepairWarning, warn
+from hazeglass.analyst.penalties import Setting, Weights, pair_weights
+from hazeglass.analyst.selection import GRID, Choice, FoldSource, cross_validate, ebic, given, stars
+from hazeglass.errors import InputError
 
 __all__ = ["CorrectedGraphicalLasso", "CorrectedGraphicalLassoCV"]
 
 FloatArray = npt.NDArray[np.float64]
+
+_SCORING = {"likelihood": "cv", "mse": "mse"}
 
 
 class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
@@ -29,32 +32,56 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
 
     Parameters
     ----------
-    alpha : float, default=0.01
-        The penalty, on the scale named by `scale`.
-    noise_cov : float or array, default=0.0
+    alpha : float or {'ebic', 'stars'}, default=0.01
+        The penalty, on the scale named by `scale`; or how to choose it: by an information criterion, or by the
+        stability of the edges over subsamples of the rows.
+    noise_cov : float or array-like of shape (p,), (p, p) or (n, p), default=0.0
         Covariance of the noise in a row: one variance, one per column, a matrix, or one variance per cell.
     scale : {'correlation', 'covariance'}, default='correlation'
         Where the penalty applies.
-    weights : {'noise', 'uniform'}, default='noise'
-        Whether each pair pays in proportion to the noise in its covariance, or all the same.
+    weights : {'noise', 'uniform'} or array-like of shape (p, p), default='noise'
+        What each pair pays, times alpha: in proportion to the noise in its covariance, all the same, or as given (0 for
+        a known edge, infinity for a known non-edge).
     penalize_diagonal : bool, default=True
         Whether the diagonal pays too; it must where a corrected covariance is indefinite.
     solver : {'auto', 'cd', 'newton', 'admm'}, default='auto'
+        Which graphical lasso solver to use.
+    device : str, default='cpu'
+        'cpu', or the torch device to solve on, such as 'cuda'; it is refused where torch or the device is missing.
     tol : float, default=1e-6
         Duality gap per column at which to stop.
+    max_iter : int, default=None
+        Most iterations of one solver; None for its own limit.
+    n_jobs : int, default=None
+        Threads for `alpha='stars'`.
     assume_centered : bool, default=False
+        Whether the rows have mean 0 already.
 
     Attributes
     ----------
-    covariance_, precision_ : arrays of shape (p, p)
-        The estimate, in the unit of the data.
-    location_ : array of shape (p,)
+    covariance_ : ndarray of shape (p, p)
+        The estimated covariance, in the unit of the data.
+    precision_ : ndarray of shape (p, p)
+        Its sparse inverse.
+    location_ : ndarray of shape (p,)
+        The mean of the rows.
     alpha_ : float
+        The penalty that was used.
     n_iter_ : int
+        Iterations of the solver.
     gap_ : float
         Duality gap of the fit.
     hidden_ : tuple of str
         Columns whose corrected variance the noise hides.
+    n_features_in_ : int
+        Number of columns.
+    feature_names_in_ : ndarray of shape (p,)
+        Their names, where the rows came with any.
+
+    See Also
+    --------
+    CorrectedGraphicalLassoCV : The penalty chosen by cross-validation.
+    graphical_lasso : The solver on a covariance of your own.
 
     Examples
     --------
@@ -67,14 +94,17 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
 
     def __init__(
         self,
-        alpha: float = 0.01,
+        alpha: float | str = 0.01,
         *,
         noise_cov: npt.ArrayLike = 0.0,
         scale: str = "correlation",
-        weights: str = "noise",
+        weights: Weights = "noise",
         penalize_diagonal: bool = True,
         solver: str = "auto",
+        device: str = "cpu",
         tol: float = 1e-6,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
         assume_centered: bool = False,
     ) -> None:
         super().__init__(assume_centered=assume_centered)
@@ -84,26 +114,28 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
         self.weights = weights
         self.penalize_diagonal = penalize_diagonal
         self.solver = solver
+        self.device = device
         self.tol = tol
+        self.max_iter = max_iter
+        self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Fit to rows X of shape (n, p)."""
+        """Fit to rows.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, p)
+            The rows.
+        y : Ignored
+            Not used; here for scikit-learn's conventions.
+
+        Returns
+        -------
+        self : object
+            The fitted estimator.
+        """
         problem = _Problem(self, X)
-        return self._take(problem, self._choose(problem))
-
-    def _choose(self, problem: _Problem) -> Choice:
-        repair = Repair(problem.corrected.noisy.covariance, problem.setting)
-        if self.penalize_diagonal and (moved := repair.size(self.alpha)) > 0:
-            warn(
-                f"no estimate exists at alpha = {self.alpha:.3g} on an indefinite covariance; it was moved by at most "
-                f"{moved:.3g} per entry. A larger alpha needs no repair.",
-                RepairWarning,
-            )
-            return Choice("given", self.alpha, problem.setting.fit(repair.at(self.alpha), self.alpha))
-        return Choice("given", self.alpha, problem.setting.fit(problem.corrected.noisy.covariance, self.alpha))
-
-    def _take(self, problem: _Problem, choice: Choice) -> Self:
-        """Store the fit in the unit of the data."""
+        choice = self._choose(problem)
         solution, units = choice.solution, np.outer(problem.units, problem.units)
         self.location_ = problem.location
         self.covariance_ = solution.covariance * units
@@ -112,32 +144,68 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
         self.hidden_ = problem.corrected.hidden
         return self
 
+    def _choose(self, problem: _Problem) -> Choice:
+        noisy, setting = problem.corrected.noisy, problem.setting
+        if not isinstance(self.alpha, str):
+            return given(noisy.covariance, setting, self.alpha)
+        if self.alpha == "ebic":
+            return ebic(noisy, setting)
+        if self.alpha == "stars":
+            return stars(noisy, setting, problem.source, n_jobs=self.n_jobs)
+        raise InputError(f"alpha must be a number >= 0, 'ebic' or 'stars', got {self.alpha!r}.")
+
 
 class CorrectedGraphicalLassoCV(CorrectedGraphicalLasso):
-    """The same with the penalty chosen from the rows; what is not named here is as in `CorrectedGraphicalLasso`.
+    """The same with the penalty chosen by cross-validation: held-out rows are corrected for the noise as well.
 
     Parameters
     ----------
-    select : {'cv', 'mse', 'ebic', 'stars'}, default='cv'
-        Held-out likelihood on corrected folds, the paper's squared error, an information criterion, or stability.
-    cv : int, default=5
-        Number of folds for 'cv' and 'mse'.
-    n_jobs : int, optional
-        Threads.
+    alphas : int or array-like of shape (n_alphas,), default=20
+        How many penalties to try, evenly on the log scale from the one that empties the graph down to a hundredth of it
+        (more where the best is the smallest); or the penalties themselves.
+    cv : int, cross-validation generator or iterable, default=None
+        How the rows are split, as everywhere in scikit-learn; None for 5 folds.
+    scoring : {'likelihood', 'mse'}, default='likelihood'
+        What is compared on held-out rows: their likelihood, or the paper's squared error of the covariance.
+    noise_cov, scale, weights, penalize_diagonal, solver, device, tol, max_iter, n_jobs, assume_centered
+        As for :class:`CorrectedGraphicalLasso`; `n_jobs` threads work on the folds.
+
+    Attributes
+    ----------
+    covariance_, precision_, location_, alpha_, n_iter_, gap_, hidden_, n_features_in_, feature_names_in_
+        As for :class:`CorrectedGraphicalLasso`.
+    cv_results_ : dict of ndarrays
+        `alphas`, and for each of them `mean_test_score`, `std_test_score` and `split{k}_test_score`; greater is better.
+
+    See Also
+    --------
+    CorrectedGraphicalLasso : The penalty given, or chosen by a criterion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.multivariate_normal([0, 0, 0], [[1, 0.5, 0], [0.5, 1, 0], [0, 0, 1]], size=500)
+    >>> model = CorrectedGraphicalLassoCV(alphas=[0.001, 0.05, 0.4], cv=3).fit(X)
+    >>> model.alpha_, model.cv_results_["mean_test_score"].shape
+    (0.05, (3,))
     """
 
     def __init__(
         self,
         *,
-        select: str = "cv",
-        cv: int = 5,
-        n_jobs: int | None = None,
+        alphas: int | npt.ArrayLike = GRID,
+        cv: Any = None,
+        scoring: str = "likelihood",
         noise_cov: npt.ArrayLike = 0.0,
         scale: str = "correlation",
-        weights: str = "noise",
+        weights: Weights = "noise",
         penalize_diagonal: bool = True,
         solver: str = "auto",
+        device: str = "cpu",
         tol: float = 1e-6,
+        max_iter: int | None = None,
+        n_jobs: int | None = None,
         assume_centered: bool = False,
     ) -> None:
         super().__init__(
@@ -146,24 +214,35 @@ class CorrectedGraphicalLassoCV(CorrectedGraphicalLasso):
             weights=weights,
             penalize_diagonal=penalize_diagonal,
             solver=solver,
+            device=device,
             tol=tol,
+            max_iter=max_iter,
+            n_jobs=n_jobs,
             assume_centered=assume_centered,
         )
-        self.select = select
+        self.alphas = alphas
         self.cv = cv
-        self.n_jobs = n_jobs
+        self.scoring = scoring
 
     def _choose(self, problem: _Problem) -> Choice:
-        noisy, source = problem.corrected.noisy, FoldSource(problem.rows, problem.noise, problem.units)
-        if self.select == "ebic":
-            choice = ebic(noisy, problem.setting)
-        elif self.select == "stars":
-            choice = stars(noisy, problem.setting, source, n_jobs=self.n_jobs)
-        elif self.select in ("cv", "mse"):
-            choice = cross_validate(noisy, problem.setting, source, self.select, self.cv, self.n_jobs)
-        else:
-            raise InputError(f"select must be one of cv, mse, ebic, stars, got {self.select!r}.")
-        self.alphas_, self.scores_ = np.array(choice.alphas), np.array(choice.scores)
+        if self.scoring not in _SCORING:
+            raise InputError(f"scoring must be one of {', '.join(_SCORING)}, got {self.scoring!r}.")
+        source, pairs = problem.source, []
+        for train, held in check_cv(self.cv).split(problem.rows):
+            if min(len(train), len(held)) < 2:
+                raise InputError("every fold must hold and leave at least 2 rows. Use fewer folds, or more rows.")
+            pairs.append((source.covariance(train), source.covariance(held)))
+        choice = cross_validate(
+            problem.corrected.noisy, problem.setting, pairs, _SCORING[self.scoring], self.n_jobs, self.alphas
+        )
+        assert choice.fold_scores is not None
+        scores = -choice.fold_scores
+        self.cv_results_ = {
+            "alphas": np.array(choice.alphas),
+            **{f"split{k}_test_score": row for k, row in enumerate(scores)},
+            "mean_test_score": scores.mean(axis=0),
+            "std_test_score": scores.std(axis=0),
+        }
         return choice
 
 
@@ -194,5 +273,16 @@ class _Problem:
             noisy = noisy.with_covariance(noisy.covariance * share)
         self.corrected = correct(noisy, to_correlation=estimator.scale == "correlation")
         self.units = self.corrected.standard_deviations
-        weights = entry_weights(self.corrected.noisy, estimator.weights)
-        self.setting = Setting(weights, estimator.penalize_diagonal, estimator.solver, estimator.tol)
+        self.setting = Setting(
+            pair_weights(estimator.weights, self.corrected.noisy.error.entry_sd()),
+            penalize_diagonal=estimator.penalize_diagonal,
+            solver=estimator.solver,
+            tol=estimator.tol,
+            max_iter=estimator.max_iter,
+            device=estimator.device,
+        )
+
+    @property
+    def source(self) -> FoldSource:
+        """The rows, to be cut."""
+        return FoldSource(self.rows, self.noise, self.units)

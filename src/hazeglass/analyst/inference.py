@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.nearest_psd import psd_distance
-from hazeglass.analyst.penalties import Setting, entry_weights
-from hazeglass.analyst.solvers import Solution
+from hazeglass.analyst.penalties import Setting, pair_weights
+from hazeglass.glasso import Solution
+from hazeglass.glasso.distance import psd_distance
 
 __all__ = ["PairInference", "evidence", "infer", "pair_inference", "pilot"]
 
@@ -39,23 +39,23 @@ class PairInference:
     q_value: FloatArray
 
 
-def pilot(noisy: NoisyCovariance, solver: str = "auto") -> Solution:
+def pilot(noisy: NoisyCovariance, solver: str = "auto", device: str = "cpu") -> Solution:
     """The precision that error bars are built on.
 
     De-biasing leaves an error of second order: in the noise where the penalty is light, in the penalty where it is
     heavy. The relative error of the precision says which of the two to fear. The diagonal pays nothing, because
     variances that are shrunk bias every edge.
     """
-    heavy = _pilot_at(noisy, _HEAVIEST, solver)
+    setting = _unshrunk(noisy, solver, device)
+    heavy = _pilot_at(noisy, _HEAVIEST, setting)
     upper = np.triu_indices(len(noisy.names), 1)
     error = noisy.error.partial_correlation_sd(heavy.precision)[upper]
     penalty = _HEAVIEST * math.sqrt(len(noisy.names) * float(np.mean(error**2)) / _CROWDED)
-    return heavy if penalty >= _HEAVIEST else _pilot_at(noisy, max(_LIGHTEST, penalty), solver)
+    return heavy if penalty >= _HEAVIEST else _pilot_at(noisy, max(_LIGHTEST, penalty), setting)
 
 
-def _pilot_at(noisy: NoisyCovariance, deviations: float, solver: str) -> Solution:
+def _pilot_at(noisy: NoisyCovariance, deviations: float, setting: Setting) -> Solution:
     """Every entry pays so many of its standard deviations, or more where an indefinite covariance needs it."""
-    setting = Setting(entry_weights(noisy, "noise"), penalize_diagonal=False, solver=solver)
     movable = setting.weights * ~np.eye(len(noisy.names), dtype=bool)
     deviation = noisy.error.entry_sd()[movable > 0] / movable[movable > 0]
     alpha = deviations * float(deviation.mean())
@@ -64,13 +64,18 @@ def _pilot_at(noisy: NoisyCovariance, deviations: float, solver: str) -> Solutio
     return setting.fit(noisy.covariance, alpha)
 
 
-def evidence(noisy: NoisyCovariance, base: Solution, solver: str = "auto") -> FloatArray:
+def _unshrunk(noisy: NoisyCovariance, solver: str, device: str) -> Setting:
+    weights = pair_weights("noise", noisy.error.entry_sd())
+    return Setting(weights, penalize_diagonal=False, solver=solver, device=device)
+
+
+def evidence(noisy: NoisyCovariance, base: Solution, solver: str = "auto", device: str = "cpu") -> FloatArray:
     """A score by which to rank the pairs i < j: z-scores of the de-biased estimate, at twice the pilot's penalty.
 
     Error bars need little bias, a ranking little variance. The noisier the release, the closer this comes to the
     z-scores of plain correlations, which rank best when little can be told (docs/evidence/recovery.md).
     """
-    setting = Setting(entry_weights(noisy, "noise"), penalize_diagonal=False, solver=solver)
+    setting = _unshrunk(noisy, solver, device)
     steady = infer(noisy, setting.fit(noisy.covariance, _STEADIER * base.alpha, base).precision)
     return np.abs(steady.partial_correlation) / steady.std_error
 

@@ -1,24 +1,23 @@
-"""How much each pair pays: the same for all, or in proportion to the noise in its covariance."""
+"""How much each pair pays, and what stays fixed while the penalty varies."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.nearest_psd import psd_distance
-from hazeglass.analyst.solvers import Solution, graphical_lasso
 from hazeglass.errors import InputError
+from hazeglass.glasso import Solution, graphical_lasso
+from hazeglass.glasso.distance import psd_distance
 
-__all__ = ["Repair", "Setting", "WeightKind", "entry_weights"]
+__all__ = ["WEIGHTS", "Repair", "Setting", "Weights", "pair_weights"]
 
 FloatArray = npt.NDArray[np.float64]
-WeightKind = Literal["noise", "uniform"]
+WEIGHTS = ("noise", "uniform")
+Weights = str | npt.ArrayLike  # one of WEIGHTS, or what each pair pays
 _ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent above it
-_COMFORT = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
+_SHARE = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +28,8 @@ class Setting:
     penalize_diagonal: bool = True
     solver: str = "auto"
     tol: float = 1e-6
+    max_iter: int | None = None
+    device: str = "cpu"
 
     def fit(self, covariance: FloatArray, alpha: float, before: Solution | None = None) -> Solution:
         """One graphical lasso, begun from a neighbour on the path."""
@@ -39,7 +40,9 @@ class Setting:
             penalize_diagonal=self.penalize_diagonal,
             solver=self.solver,
             tol=self.tol,
+            max_iter=self.max_iter,
             warm_start=before,
+            device=self.device,
         )
 
     def distance(self, covariance: FloatArray) -> float:
@@ -49,16 +52,22 @@ class Setting:
         return 0.0 if np.linalg.eigvalsh(covariance)[0] > 0 else np.inf
 
 
-def entry_weights(noisy: NoisyCovariance, kind: str) -> FloatArray:
-    """Weights with mean 1 off the diagonal; `noise` makes them proportional to each entry's standard deviation."""
-    p = len(noisy.names)
-    if kind == "uniform" or p < 2:
-        return np.ones((p, p))
-    if kind != "noise":
-        raise InputError(f"weights must be 'noise' or 'uniform', got {kind!r}.")
-    sd = noisy.error.entry_sd()
-    typical = float(sd[~np.eye(p, dtype=bool)].mean())
-    return sd / typical if typical > 0 else np.ones((p, p))
+def pair_weights(weights: Weights, sd: FloatArray) -> FloatArray:
+    """What each pair of columns pays times alpha, given the standard deviation of its covariance.
+
+    'noise' makes that proportional to the standard deviation, with mean 1 off the diagonal; 'uniform' is 1 for all; a
+    (p, p) matrix is taken as it is.
+    """
+    p = len(sd)
+    if not isinstance(weights, str):
+        given = np.asarray(weights, dtype=np.float64)
+        if given.shape != (p, p):
+            raise InputError(f"weights must be {p}x{p}, one number per pair of columns, got {given.shape}.")
+        return given
+    if weights not in WEIGHTS:
+        raise InputError(f"weights must be one of {', '.join(WEIGHTS)}, or a {p}x{p} matrix, got {weights!r}.")
+    typical = float(sd[~np.eye(p, dtype=bool)].mean()) if p > 1 else 0.0
+    return sd / typical if weights == "noise" and typical > 0 else np.ones((p, p))
 
 
 class Repair:
@@ -71,13 +80,13 @@ class Repair:
     def __init__(self, covariance: FloatArray, setting: Setting) -> None:
         self.covariance = covariance
         self._nearest = psd_distance(covariance, setting.weights, rtol=_ROUGHLY)
+        self.distance = self._nearest.upper
 
     def at(self, alpha: float) -> FloatArray:
         """The covariance to use at this penalty."""
-        distance = self._nearest.upper
-        if distance < alpha or distance == 0:
+        if self.distance < alpha or self.distance == 0:
             return self.covariance
-        share = 1 - _COMFORT * alpha / distance
+        share = 1 - _SHARE * alpha / self.distance
         return self.covariance + share * (self._nearest.nearest - self.covariance)
 
     def size(self, alpha: float) -> float:

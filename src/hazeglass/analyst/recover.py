@@ -9,23 +9,24 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
-from hazeglass.analyst.blas import single_threaded_if_small
 from hazeglass.analyst.correct import Corrected, correct
 from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
-from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.penalties import Repair, Setting, entry_weights
+from hazeglass.analyst.penalties import Setting, Weights, pair_weights
 from hazeglass.analyst.selection import (
     Choice,
     cross_validate,
     ebic,
     effective_rows,
+    given,
     stars,
 )
 from hazeglass.analyst.sources import Source, source_of
 from hazeglass.compute.engines import Engine, open_engine
-from hazeglass.errors import InputError, RepairWarning, warn
+from hazeglass.errors import InputError
+from hazeglass.glasso.device import check_device
+from hazeglass.glasso.linalg import single_threaded_if_small
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["recover"]
 
+_FOLDS = 5
 _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 
 
@@ -46,7 +48,8 @@ def recover(
     select: str = "ebic",
     fdr: float = 0.1,
     solver: str = "auto",
-    weights: str = "noise",
+    device: str = "cpu",
+    weights: Weights = "noise",
     dependence: str | None = None,
     marginals: str = "as-is",
     n_jobs: int | None = None,
@@ -59,46 +62,59 @@ def recover(
 
     Parameters
     ----------
-    release : a Release, or the folder of one (it is verified first); or rows: a data frame, an array, the path of a
-        CSV or Parquet file
-    noise_cov : for rows that carry a known error of their own (sensors, surveys): one variance, one per column, or a
-        covariance matrix. A release states its noise itself
-    alpha : the penalty, on the correlation scale; chosen by `select` when None
-    select : how to choose the penalty: 'ebic', 'stars' (stability), and where there are rows also 'cv' (held-out
-        likelihood) and 'mse' (the paper's squared error)
-    fdr : pairs with a q-value of at most this are selected
-    solver : which graphical lasso solver to use
-    weights : 'noise' lets each pair pay in proportion to the noise in its covariance, 'uniform' all the same
-    dependence : 'linear', or 'curved' for dependence of any smooth shape; None for what the release was made for.
-        Curved graphs have two more columns: strength, and shape ('linear' or 'curved')
-    marginals : 'as-is', or 'normal-scores' to map each column to a standard normal through its ranks first (a Gaussian
-        copula; for counts and other columns far from normal). Needs rows, with little noise or none
-    n_jobs : how many jobs at a time for stars, cv and mse; as many as the engine has workers when None
-    engine : who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786';
-        the graph is the same whichever it is
-    progress : called with each step's name before it begins
+    release : Release, path or rows
+        A release, or the folder of one (it is verified first); or rows: a data frame, an array, the path of a CSV or
+        Parquet file.
+    noise_cov : float or array-like, optional
+        For rows that carry a known error of their own (sensors, surveys): one variance, one per column, or a covariance
+        matrix. A release states its noise itself.
+    alpha : float, optional
+        The penalty, on the correlation scale; chosen by `select` when None.
+    select : {'ebic', 'stars', 'cv', 'mse'}, default='ebic'
+        How to choose the penalty: an information criterion, stability, and where there are rows also held-out
+        likelihood and the paper's squared error.
+    fdr : float, default=0.1
+        Pairs with a q-value of at most this are selected.
+    solver : {'auto', 'cd', 'newton', 'admm'}, default='auto'
+        Which graphical lasso solver to use.
+    device : str, default='cpu'
+        Where the graphical lasso is solved: 'cpu', or a device of torch such as 'cuda', for thousands of columns. It is
+        refused where torch or the device is missing, and for curved dependence.
+    weights : {'noise', 'uniform'} or array-like of shape (p, p), default='noise'
+        What each pair pays, times alpha: in proportion to the noise in its covariance, all the same, or as given.
+    dependence : {'linear', 'curved'}, optional
+        'curved' for dependence of any smooth shape; None for what the release was made for. Curved graphs have two more
+        columns: strength, and shape ('linear' or 'curved').
+    marginals : {'as-is', 'normal-scores'}, default='as-is'
+        'normal-scores' maps each column to a standard normal through its ranks first (a Gaussian copula; for counts and
+        other columns far from normal). It needs rows, with little noise or none.
+    n_jobs : int, optional
+        How many jobs at a time for stars, cv and mse; as many as the engine has workers when None.
+    engine : str or Engine, default='threads'
+        Who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786'; the
+        graph is the same whichever it is.
+    progress : callable, optional
+        Called with each step's name before it begins.
 
     Returns
     -------
     Graph
     """
+    if device != "cpu":
+        check_device(device)
     source = source_of(release, noise_cov)
     _check(alpha, select, fdr, source)
     if marginals not in MARGINALS:
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
     if marginals == "normal-scores":
         source = source.as_normal_scores()
-    tell = progress or _silent
+    tell = progress or (lambda step: None)
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
-        if _wants_curves(source, dependence, select):
+        if _wants_curves(source, dependence, select, device):
             tell("recovering curved dependence")
             record = {**source.record, "marginals": marginals}
             return recover_curved(source.blocks(), record, alpha=alpha, fdr=fdr, weights=weights)
-        return _recover_linear(source, alpha, select, fdr, solver, weights, n_jobs, workers, tell)
-
-
-def _silent(step: str) -> None:
-    """Progress that is not asked for."""
+        return _recover_linear(source, alpha, select, fdr, solver, device, weights, n_jobs, workers, tell)
 
 
 def _recover_linear(
@@ -107,7 +123,8 @@ def _recover_linear(
     select: str,
     fdr: float,
     solver: str,
-    weights: str,
+    device: str,
+    weights: Weights,
     n_jobs: int | None,
     engine: Engine,
     progress: Callable[[str], None],
@@ -115,18 +132,18 @@ def _recover_linear(
     progress("correcting the covariance")
     corrected = correct(source.covariance(engine))
     noisy = corrected.noisy
-    setting = Setting(entry_weights(noisy, weights), solver=solver)
+    setting = Setting(pair_weights(weights, noisy.error.entry_sd()), solver=solver, device=device)
     progress("choosing the penalty" if alpha is None else "fitting the graph")
     if alpha is None:
-        choice, moved = _choose(source, corrected, setting, select, n_jobs, engine), 0.0
+        choice = _choose(source, corrected, setting, select, n_jobs, engine)
     else:
-        choice, moved = _given(noisy, setting, float(alpha))
+        choice = given(noisy.covariance, setting, float(alpha))
     progress("working out intervals for every pair")
-    base = pilot(noisy, solver)
+    base = pilot(noisy, solver, device)
     pairs = infer(noisy, base.precision)
     edges = _edge_table(noisy.names, choice, pairs, fdr)
-    record = _fit_record(source, corrected, choice, base.alpha, moved, weights, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, record, evidence=evidence(noisy, base, solver))
+    record = _fit_record(source, corrected, choice, base.alpha, weights, fdr)
+    return Graph(noisy.names, choice.solution.precision, edges, record, evidence=evidence(noisy, base, solver, device))
 
 
 def _choose(
@@ -144,23 +161,7 @@ def _choose(
             "Use 'ebic' or 'stars'."
         )
     with engine.joblib():
-        return cross_validate(corrected.noisy, setting, rows, select, n_jobs=n_jobs)
-
-
-def _given(noisy: NoisyCovariance, setting: Setting, alpha: float) -> tuple[Choice, float]:
-    """Fit at the user's penalty; where that is too small for an indefinite covariance, move it as little as needed."""
-    if alpha == 0:
-        return Choice("given", alpha, setting.fit(noisy.covariance, alpha)), 0.0
-    repair = Repair(noisy.covariance, setting)
-    moved = repair.size(alpha)
-    if moved > 0:
-        warn(
-            f"no estimate exists at alpha = {alpha:.3g}: the corrected covariance is indefinite, d(S) = "
-            f"{setting.distance(noisy.covariance):.3g}. It was moved by at most {moved:.3g} per entry; or use a larger "
-            "alpha.",
-            RepairWarning,
-        )
-    return Choice("given", alpha, setting.fit(repair.at(alpha), alpha)), moved
+        return cross_validate(corrected.noisy, setting, rows.folds(_FOLDS), select, n_jobs)
 
 
 def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None:
@@ -174,13 +175,15 @@ def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None
         raise InputError("a graph needs at least 2 columns, and this release has 1.")
 
 
-def _wants_curves(source: Source, dependence: str | None, select: str) -> bool:
+def _wants_curves(source: Source, dependence: str | None, select: str, device: str) -> bool:
     """What is asked for, or else what the release was made for."""
     if dependence is not None and dependence not in DEPENDENCES:
         raise InputError(f"dependence must be 'linear' or 'curved', got {dependence!r}.")
     curved = source.made_for_curves if dependence is None else dependence == "curved"
     if curved and select != "ebic":
         raise InputError(f"curved dependence chooses its penalty by 'ebic', got select = {select!r}.")
+    if curved and device != "cpu":
+        raise InputError(f"curved dependence is solved on the CPU, got device = {device!r}. Leave device out.")
     return curved
 
 
@@ -222,7 +225,7 @@ def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[n
 
 
 def _fit_record(
-    source: Source, corrected: Corrected, choice: Choice, pilot_alpha: float, moved: float, weights: str, fdr: float
+    source: Source, corrected: Corrected, choice: Choice, pilot_alpha: float, weights: Weights, fdr: float
 ) -> dict[str, Any]:
     """Everything a reader needs to judge the estimate, as it goes into fit.json."""
     solution = choice.solution
@@ -241,8 +244,8 @@ def _fit_record(
             for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
         ],
         "alpha_for_inference": pilot_alpha,
-        "weights": weights,
-        "repaired_by": moved,
+        "weights": weights if isinstance(weights, str) else "given",
+        "repaired_by": choice.moved,
         "fdr": fdr,
         "solver": solution.solver,
         "iterations": solution.n_iter,

@@ -11,23 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from hazeglass.bundle.integrity import LARGEST_JSON
+from hazeglass.bundle.integrity import LARGEST_JSON, MOST_FILES
 from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION
 from hazeglass.errors import BundleError
 
-__all__ = ["parse_manifest", "release_schema"]
+__all__ = ["check_size", "parse_manifest", "release_schema"]
 
 _DEEPEST = 32
 _LONGEST_INTEGER = 19
-_STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+# Possessive, so that no state is kept per character; a string without an end ends here with the text, so that its other
+# quotes are not tried in turn.
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
+_NOT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
+# A column takes at least 200 bytes of a part, and in release.json less than 13 KB, 50 values and 500 quotation marks.
+_FREE_BYTES, _BYTES_PER_PART_BYTE = 1 << 20, 64
+_FREE_VALUES, _VALUES_PER_PART_BYTE, _QUOTES_PER_VALUE = 20_000, 0.25, 10
+_MOST_VALUES = 50 * MOST_FILES
 
 
-def parse_manifest(raw: bytes) -> dict[str, Any]:
-    """The document, or a BundleError that says what is wrong with it."""
-    if len(raw) > LARGEST_JSON:
-        raise BundleError(f"release.json is larger than {LARGEST_JSON >> 20} MiB; it was not read.")
-    _check_depth(raw)
+def parse_manifest(raw: bytes, part_bytes: int = 0) -> dict[str, Any]:
+    """The document, or a BundleError that says what is wrong with it.
+
+    How large it may be follows from how many bytes of data parts it can describe.
+    """
+    check_size(len(raw), part_bytes)
+    _check_structure(raw, min(_MOST_VALUES, _FREE_VALUES + int(_VALUES_PER_PART_BYTE * part_bytes)))
     try:
         document = json.loads(
             raw.decode("utf-8"),
@@ -53,10 +61,21 @@ def release_schema() -> dict[str, Any]:
     return dict(json.loads(text))
 
 
-def _check_depth(raw: bytes) -> None:
-    """Count brackets outside strings before any parser recurses into them."""
-    brackets = np.frombuffer(_STRING.sub(b"", raw).translate(None, _NOT_BRACKETS), dtype=np.uint8)
-    steps = np.where((brackets == ord("[")) | (brackets == ord("{")), 1, -1)
+def check_size(size: int, part_bytes: int) -> None:
+    """Refuse more bytes than release.json can need."""
+    largest = min(LARGEST_JSON, _FREE_BYTES + _BYTES_PER_PART_BYTE * part_bytes)
+    if size > largest:
+        raise BundleError(f"release.json is larger than {largest:,} bytes, more than its parts need; it was not read.")
+
+
+def _check_structure(raw: bytes, most_values: int) -> None:
+    """Count commas and brackets outside strings before any parser makes values of them, or recurses into them."""
+    quotes = raw.count(b'"')
+    structure = b"" if quotes > _QUOTES_PER_VALUE * most_values else _STRING.sub(b"", raw)
+    marks = np.frombuffer(structure.translate(None, _NOT_STRUCTURE), dtype=np.uint8)
+    if quotes > _QUOTES_PER_VALUE * most_values or marks.size > 2 * most_values:
+        raise BundleError("release.json holds more values than its columns and parts need; it was not read.")
+    steps = np.isin(marks, list(b"[{")).astype(np.int32) - np.isin(marks, list(b"]}"))
     if steps.size and int(np.cumsum(steps).max()) > _DEEPEST:
         raise BundleError(f"release.json is nested more than {_DEEPEST} deep, which no release is; it was not read.")
 

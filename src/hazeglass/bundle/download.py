@@ -8,10 +8,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from hazeglass.bundle.integrity import CHECKSUMS, LARGEST_JSON, parse_checksums
+from hazeglass.bundle.integrity import LARGEST_JSON, parse_checksums
+from hazeglass.bundle.sign import SIGNATURE, SIGNATURE_BYTES
+from hazeglass.bundle.writer import CHECKSUMS
 from hazeglass.errors import BundleError
 
 __all__ = ["fetch_archive", "fetch_bundle"]
@@ -31,6 +34,10 @@ class _StaysHome(urllib.request.HTTPRedirectHandler):
                 f"{old.netloc} sends us on to {new.netloc[:100]!r}; a release is not fetched from elsewhere."
             )
         return super().redirect_request(req, fp, code, msg, headers, newurl)
+
+
+class _NotThereError(BundleError):
+    """The place is known, the file is not (object stores say 403 for it)."""
 
 
 class _Fetcher:
@@ -59,9 +66,8 @@ class _Fetcher:
                     sink.write(chunk)
         except urllib.error.HTTPError as error:
             with error:
-                raise BundleError(
-                    f"{url} answers {error.code} {error.reason}. Is it the address of a release?"
-                ) from None
+                kind = _NotThereError if error.code in (403, 404, 410) else BundleError
+                raise kind(f"{url} answers {error.code} {error.reason}. Is it the address of a release?") from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if isinstance(error, BundleError):
                 raise
@@ -72,10 +78,12 @@ class _Fetcher:
 
 
 def fetch_bundle(prefix: str, folder: Path, largest: int) -> None:
-    """Fetch SHA256SUMS and then each file it lists, stopping at the first with another hash."""
+    """Fetch SHA256SUMS, its signature if there is one, and then each file listed, up to the first with another hash."""
     base = _checked(prefix)
     fetcher = _Fetcher(largest)
     fetcher.fetch(f"{base}/{CHECKSUMS}", CHECKSUMS, folder / CHECKSUMS, LARGEST_JSON)
+    with suppress(_NotThereError):
+        fetcher.fetch(f"{base}/{SIGNATURE}", SIGNATURE, folder / SIGNATURE, SIGNATURE_BYTES)
     sums = parse_checksums((folder / CHECKSUMS).read_bytes())
     for name, expected in sums.items():
         limit = None if name.endswith(".parquet") else LARGEST_JSON

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "MOMENT_COLUMNS",
     "ReleasedMoments",
+    "moment_batches",
     "moment_rows",
     "moments_from_arrow",
     "moments_schema",
@@ -63,6 +64,16 @@ def moment_rows(features: int) -> int:
     return features + features * (features + 1) // 2
 
 
+def moment_batches(features: int) -> int:
+    """In how many batches, and so in how many row groups, a stage is written at most."""
+    return 1 + -(-features // _matrix_rows(features))
+
+
+def _matrix_rows(features: int) -> int:
+    """How many rows of the matrix go into a batch."""
+    return max(1, _ENTRIES_AT_ONCE // features)
+
+
 def moments_schema() -> pa.Schema:
     """Columns of moments.parquet; `right` is null where the row is a mean."""
     import pyarrow as pa
@@ -90,7 +101,7 @@ def _entries(stage: ReleasedMoments) -> Iterator[tuple[IndexArray, IndexArray, F
     """Numbers of the features, value and noise of every entry, some at a time; a mean has -1 for its right feature."""
     p = len(stage.features)
     yield np.arange(p), np.full(p, -1), stage.mean, stage.mean_noise_sd
-    step = max(1, _ENTRIES_AT_ONCE // p)
+    step = _matrix_rows(p)
     for start in range(0, p, step):
         i, j = np.triu_indices(min(step, p - start), 0, p - start)
         i, j = i + start, j + start

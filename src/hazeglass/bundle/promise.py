@@ -10,15 +10,24 @@ import math
 from hazeglass.bundle.catalogue import DERIVED
 from hazeglass.bundle.features import DEGREES
 from hazeglass.bundle.integrity import check_name
-from hazeglass.bundle.manifest import Column, Manifest, Stage, pooled_rows
-from hazeglass.bundle.sign import SIGNATURE
+from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, pooled_rows
+from hazeglass.bundle.moments import moment_rows
 from hazeglass.errors import BundleError, InputError
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, lattice_noise
-from hazeglass.guarantee.sensitivity import Unit, count_weight, moments_distance, table_distance
+from hazeglass.guarantee.sensitivity import (
+    Unit,
+    bisect_radius,
+    count_weight,
+    moments_distance,
+    questions,
+    radius_grid,
+    table_distance,
+)
 
 __all__ = ["check_manifest"]
 
 _TOLERANCE = 1e-6
+_LEAST_LOSS_PER_DRAW = 2.0**-128  # noise is made of numbers of 128 bits, so no draw of it is closer to the ideal
 
 
 def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
@@ -27,6 +36,7 @@ def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
     _check_shape(manifest)
     try:
         _check_quotes(manifest)
+        _check_slack(manifest)
         stated = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
     except (ArithmeticError, ValueError) as error:
         if isinstance(error, BundleError):
@@ -48,7 +58,7 @@ def _check_listing(manifest: Manifest, sums: dict[str, str]) -> None:
             raise BundleError(f"release.json and SHA256SUMS disagree about {part.path[:200]}. Ask for a new copy.")
     if len(set(listed)) != len(listed):
         raise BundleError("release.json lists a file twice. Ask for a new copy.")
-    unlisted = sums.keys() - {*listed, "release.json", *DERIVED, SIGNATURE}
+    unlisted = sums.keys() - {*listed, "release.json", *DERIVED}
     if unlisted:
         raise BundleError(f"{min(unlisted)[:200]} is no part of a release: release.json does not list it. Remove it.")
     missing = {"release.json", *DERIVED} - sums.keys()
@@ -70,11 +80,16 @@ def _check_shape(manifest: Manifest) -> None:
         )
     if bool(manifest.stages) == table or (table and manifest.radius_search is not None):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
+    if (manifest.clip_radius is not None) > table or (manifest.synthetic is not None) != (manifest.form == "synthetic"):
+        raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
     if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
         raise BundleError("release.json has a stage that does not describe every column. Ask for a new copy.")
     person = manifest.unit.name == "person"
     if (manifest.persons is not None) != person or (manifest.row_counts is not None) != (person and table):
         raise BundleError("release.json must state the number of persons where it protects them, and only there.")
+    most_rows = manifest.n if manifest.persons is None else manifest.persons * manifest.unit.max_rows
+    if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows:
+        raise BundleError("release.json states more rows than its persons can have. Do not rely on it.")
     if (manifest.order is not None) != table:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
     if (manifest.unit.readings > 1) > (manifest.unit.name == "readings") or (manifest.unit.max_rows > 1) > (
@@ -100,6 +115,21 @@ def _check_quotes(manifest: Manifest) -> None:
                 f"release.json states attack odds of {hits:g} where mu = {manifest.mu:g} means {true:.6g}. "
                 "Do not rely on it."
             )
+
+
+def _check_slack(manifest: Manifest) -> None:
+    """What the sampler's distance from the ideal adds to delta cannot be less than that of the best one."""
+    search = manifest.radius_search
+    answers = 0 if search is None else len(search.answers)
+    draws = answers + sum(
+        moment_rows(len(stage.centre) * DEGREES[stage.features]) + (stage.count_weight > 0) for stage in manifest.stages
+    )
+    if manifest.form == "table":
+        draws = manifest.n * len(manifest.columns)
+    least = (1 + math.exp(min(manifest.epsilon, 600.0))) * draws * _LEAST_LOSS_PER_DRAW
+    stated = manifest.delta_slack >= least * (1 - _TOLERANCE)
+    if not stated or (search is not None and search.total_variation < answers * _LEAST_LOSS_PER_DRAW):
+        raise BundleError("release.json states a sampler that is closer to the ideal than any is. Do not rely on it.")
 
 
 def _table_mu(manifest: Manifest) -> float:
@@ -138,8 +168,35 @@ def _moments_mu(manifest: Manifest) -> float:
     if manifest.n != pooled_rows(manifest.stages):
         raise BundleError("release.json states another number of rows than its stages give. Ask for a new copy.")
     if search is not None:
-        spent.append(manifest.unit.max_rows * math.sqrt(len(search.answers)) / search.noise_scale)
+        spent.append(_search_mu(search, manifest))
     return math.hypot(*spent)
+
+
+def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
+    """The mu of a search for a radius, whose answers must lead to the radius that was used."""
+    unit, grid = manifest.unit, radius_grid(len(manifest.columns))
+    if unit.name not in ("record", "person") or len(search.answers) != questions(unit):
+        raise BundleError(
+            f"a search for a clip radius is for records or persons and asks {questions(unit)} questions; release.json "
+            f"states {len(search.answers)} for {unit.in_words}. Do not rely on it."
+        )
+    answers = iter(search.answers)
+
+    def answer(number: int) -> int:
+        radius, rows = next(answers)
+        if not math.isclose(radius, grid[number], rel_tol=_TOLERANCE):
+            raise BundleError("release.json states questions that no search for a radius asks. Do not rely on it.")
+        return rows
+
+    n = answer(grid.size - 1) if unit.name == "person" else manifest.n
+    found = float(grid[bisect_radius(answer, grid.size, search.quantile * n)])
+    used = [stage.radius for stage in manifest.stages]
+    if not math.isclose(search.radius, found, rel_tol=_TOLERANCE) or used != [search.radius]:
+        raise BundleError("release.json states another clip radius than its search found. Do not rely on it.")
+    scale = unit.max_rows * math.sqrt(questions(unit)) / search.mu
+    if not scale * (1 - _TOLERANCE) <= search.noise_scale <= scale * (1 + _TOLERANCE) + 1:  # rounded up
+        raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
+    return unit.max_rows * math.sqrt(questions(unit)) / search.noise_scale
 
 
 def _stage_mu(stage: Stage, unit: Unit) -> float:

@@ -13,8 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import check_derived
-from hazeglass.bundle.document import parse_manifest
-from hazeglass.bundle.integrity import LARGEST_JSON, check_files, read_checksums
+from hazeglass.bundle.document import check_size, parse_manifest
+from hazeglass.bundle.integrity import check_files, parse_checksums, read_checksums
 from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.bundle.moments import ReleasedMoments, moments_from_arrow
 from hazeglass.bundle.parts import check_moments, check_parts, check_rows, parts_below
@@ -110,6 +110,12 @@ class Release:
             except (pa.ArrowException, OSError):
                 raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 
+    def check_values(self) -> None:
+        """Read every row, a few at a time, and refuse a cell that is no number. `load` has checked all else."""
+        for name in self.parts:
+            for _ in self.blocks(name):
+                pass
+
     def _part(self, name: str) -> pa.Table:
         import pyarrow as pa
 
@@ -134,7 +140,13 @@ class Release:
         try:
             # Text comes as dictionaries, in which a long name stands once, whatever a forger made of it.
             text = ["left", "right"] if name == "moments.parquet" else None
-            return pq.ParquetFile(pa.BufferReader(raw), read_dictionary=text)
+            limit = min(len(raw), 2**31 - 1)
+            return pq.ParquetFile(
+                pa.BufferReader(raw),
+                read_dictionary=text,
+                thrift_string_size_limit=limit,
+                thrift_container_size_limit=limit,
+            )
         except (pa.ArrowException, OSError, ValueError):
             raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 
@@ -142,6 +154,7 @@ class Release:
 def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARGEST_BUNDLE) -> Release:
     """Open a release and verify every byte and every claim of it before anything is returned.
 
+    The cells of rows are looked at when they are read (or by :meth:`Release.check_values`), moments at once.
     Hashes show damage and incomplete copies. Who made a release, only a signature shows: pass `key` to have it checked.
 
     Parameters
@@ -153,24 +166,27 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
     """
     public = None if key is None else read_public_key(key)
     with local_folder(path, largest) as place:
-        sums = read_checksums(place.folder)
+        listing = read_checksums(place.folder)
+        sums = parse_checksums(listing)
         check_files(place.folder, sums)
-        raw = _read_manifest(place.folder / "release.json", sums)
-        signature = check_signature(place.folder, raw, public)
-        manifest = Manifest.from_json(parse_manifest(raw))
+        signature = check_signature(place.folder, listing, public)
+        manifest = _read_manifest(place.folder, sums)
         check_manifest(manifest, sums)
         check_parts(place.folder, manifest)
         not_compared = check_derived(place.folder, manifest)
         release = Release(place.folder, manifest, signature=signature, not_compared=not_compared)
+        if release.form != "table":
+            release.moments()
     if place.temporary:
         weakref.finalize(release, place.remove)
     return release
 
 
-def _read_manifest(path: Path, sums: dict[str, str]) -> bytes:
-    if path.stat().st_size > LARGEST_JSON:
-        raise BundleError(f"release.json is larger than {LARGEST_JSON >> 20} MiB; it was not read.")
+def _read_manifest(folder: Path, sums: dict[str, str]) -> Manifest:
+    path = folder / "release.json"
+    part_bytes = sum((folder / name).stat().st_size for name in sums if name.endswith(".parquet"))
+    check_size(path.stat().st_size, part_bytes)
     raw = path.read_bytes()
     if hashlib.sha256(raw).hexdigest() != sums.get("release.json"):
         raise BundleError("release.json is not listed in SHA256SUMS, or changed while it was read. Ask for a new copy.")
-    return raw
+    return Manifest.from_json(parse_manifest(raw, part_bytes))

@@ -1,7 +1,8 @@
-"""Who made a release: an Ed25519 signature over the exact bytes of release.json, from which all else in it follows.
+"""Who made a release: an Ed25519 signature over the exact bytes of SHA256SUMS, which lists every other file's hash.
 
 Keys are PEM files (PKCS#8 and SubjectPublicKeyInfo) and release.sig holds the 64 bytes of the signature, so that other
-tools can check it: openssl pkeyutl -verify -pubin -inkey KEY.pub -rawin -in release.json -sigfile release.sig
+tools can check it: openssl pkeyutl -verify -pubin -inkey KEY.pub -rawin -in SHA256SUMS -sigfile release.sig, and then
+sha256sum -c SHA256SUMS.
 """
 
 from __future__ import annotations
@@ -15,11 +16,19 @@ from hazeglass.errors import BundleError, InputError, OutputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = ["SIGNATURE", "Signature", "check_signature", "new_key", "read_private_key", "read_public_key"]
+__all__ = [
+    "SIGNATURE",
+    "SIGNATURE_BYTES",
+    "Signature",
+    "check_signature",
+    "new_key",
+    "read_private_key",
+    "read_public_key",
+]
 
 SIGNATURE = "release.sig"
 Signature = Literal["none", "not checked", "valid"]
-_SIGNATURE_BYTES = 64
+SIGNATURE_BYTES = 64
 _LARGEST_KEY = 1 << 16
 
 
@@ -104,7 +113,7 @@ def _key_file(path: str | Path) -> bytes:
         raise InputError(f"the key {str(path)!r} cannot be read: {reason}.") from None
 
 
-def check_signature(folder: Path, manifest: bytes, key: Ed25519PublicKey | None) -> Signature:
+def check_signature(folder: Path, checksums: bytes, key: Ed25519PublicKey | None) -> Signature:
     """Refuse a release that `key` did not sign; without a key, only say whether there is a signature to check."""
     from cryptography.exceptions import InvalidSignature
 
@@ -113,12 +122,12 @@ def check_signature(folder: Path, manifest: bytes, key: Ed25519PublicKey | None)
         if key is not None:
             raise BundleError("the release is not signed: it holds no release.sig. Ask the publisher for a signed one.")
         return "none"
-    if path.stat().st_size != _SIGNATURE_BYTES:
-        raise BundleError(f"{SIGNATURE} must be {_SIGNATURE_BYTES} bytes long. Ask the publisher for a new copy.")
+    if path.stat().st_size != SIGNATURE_BYTES:
+        raise BundleError(f"{SIGNATURE} must be {SIGNATURE_BYTES} bytes long. Ask the publisher for a new copy.")
     if key is None:
         return "not checked"
     try:
-        key.verify(path.read_bytes(), manifest)
+        key.verify(path.read_bytes(), checksums)
     except InvalidSignature:
-        raise BundleError("this key did not sign release.json, or it was changed since. Do not rely on it.") from None
+        raise BundleError("this key did not sign the release, or it was changed since. Do not rely on it.") from None
     return "valid"

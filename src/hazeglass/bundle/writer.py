@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["BundleWriter", "check_new", "new_folder", "sha256_of"]
+__all__ = ["CHECKSUMS", "BundleWriter", "check_new", "new_folder", "sha256_of"]
 
+CHECKSUMS = "SHA256SUMS"
 _CHUNK = 1 << 20
 _LARGEST_DICTIONARY = 1 << 30
 
@@ -138,23 +139,23 @@ class BundleWriter:
         self.text(name, json_pieces(document))
 
     def seal(self, manifest: Manifest, key: Ed25519PrivateKey | None = None) -> None:
-        """Write release.json with the hashes of the data parts, its signature, what follows from it, and SHA256SUMS."""
+        """Write release.json with the hashes of the data parts, what follows from it, SHA256SUMS, and its signature."""
         paths = sorted(path for path in self.folder.rglob("*.parquet"))
         parts = tuple(Part(self._name(path), self._hash(path), path.stat().st_size) for path in paths)
         self.json("release.json", replace(manifest, files=parts).to_json())
         raw = (self.folder / "release.json").read_bytes()
-        if key is not None:
-            (self.folder / SIGNATURE).write_bytes(key.sign(raw))
         # From what a reader reads, not from what was written: these files are derived and compared there.
         for name, pieces in derived(Manifest.from_json(json.loads(raw))):
             self.text(name, pieces)
         self.checksums()
+        if key is not None:
+            (self.folder / SIGNATURE).write_bytes(key.sign((self.folder / CHECKSUMS).read_bytes()))
 
     def checksums(self) -> None:
-        """SHA256SUMS over everything, in the format of `sha256sum`."""
-        paths = sorted(path for path in self.folder.rglob("*") if path.is_file())
+        """SHA256SUMS over everything, in the format of `sha256sum`; only the signature over it is not listed."""
+        paths = sorted(path for path in self.folder.rglob("*") if path.is_file() and path.name != SIGNATURE)
         lines = [f"{self._hash(path)}  {self._name(path)}\n" for path in paths]
-        self.text("SHA256SUMS", "".join(lines))
+        self.text(CHECKSUMS, "".join(lines))
 
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from hazeglass.analyst import Dependence, Marginals, Select, SolverName
+from hazeglass.analyst import Dependence, Device, Marginals, Select, SolverName
 from hazeglass.cli.terminal import (
     DataArgument,
     JsonOption,
@@ -138,6 +138,7 @@ def verify(
     with printer.watch("checking"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
         loaded = load(release, key=key)
+        loaded.check_values()
     manifest = loaded.manifest
     checked = {"signature": loaded.signature, "not_compared": list(loaded.not_compared)}
     printer.answer({"ok": not manifest.simulation, **checked, **_summary(manifest)})
@@ -150,7 +151,8 @@ def verify(
         _tell_origin(loaded, printer)
     else:
         raise SimulationError(
-            "this bundle is a simulation: its noise came from a seed and anyone can remove it. It is no private loaded."
+            "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
+            "It is no private release."
         )
 
 
@@ -180,6 +182,7 @@ def recover(
     select: Annotated[Select, typer.Option(help="How to choose the penalty.")] = "ebic",
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
     solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = "auto",
+    device: Annotated[Device, typer.Option(help="Where to solve; cuda needs hazeglass[gpu].")] = "cpu",
     dependence: Annotated[
         Dependence | None,
         typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
@@ -207,6 +210,7 @@ def recover(
             select=select,
             fdr=fdr,
             solver=solver,
+            device=device,
             dependence=dependence,
             marginals=marginals,
             engine=workers,

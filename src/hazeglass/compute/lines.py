@@ -318,7 +318,7 @@ class LineReader:
         import pyarrow as pa
         from pyarrow import csv as arrow_csv
 
-        if not self._plain(block):
+        if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):  # Arrow ends a line there
             return None
         framed = b"".join((self._empty, b"\n", block, self._empty, b"\n"))
         try:
@@ -362,15 +362,9 @@ class LineReader:
                 waiting += [(first, middle), (middle, end)]
         return b"\n".join([*lines, b""]), broken
 
-    def _plain(self, block: bytes) -> bool:
-        """Whether lines end where Arrow ends them: no carriage return by itself, and no blank line among fields."""
-        if block.count(b"\r") != block.count(b"\r\n"):
-            return False
-        blank = block.startswith((b"\n", b"\r\n")) or b"\n\n" in block or b"\n\r\n" in block
-        return len(self._names) == 1 or not blank
-
     def _are_rows(self, lines: list[bytes]) -> bool:
         block = b"\n".join([*lines, b""])
-        if b'"' not in block and any(line.count(self._mark) != len(self._names) - 1 for line in lines):
+        fields = len(self._names)
+        if b'"' not in block and any(line.count(self._mark) != fields - 1 and line.strip() for line in lines):
             return False
         return self._parsed(block, len(lines), {}, self._names[:1]) is not None

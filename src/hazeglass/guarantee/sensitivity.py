@@ -8,13 +8,30 @@ formula is confirmed by brute force over neighbours in tests/guarantee/test_sens
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal, get_args
 
+import numpy as np
+import numpy.typing as npt
+
 from hazeglass.errors import InputError
 
-__all__ = ["UNITS", "Unit", "UnitName", "count_weight", "mean_weight", "moments_distance", "table_distance"]
+__all__ = [
+    "SEARCH_STEPS",
+    "UNITS",
+    "Unit",
+    "UnitName",
+    "bisect_radius",
+    "count_weight",
+    "mean_weight",
+    "moments_distance",
+    "questions",
+    "radius_grid",
+    "table_distance",
+]
 
+SEARCH_STEPS = 6  # of bisection for a clip radius: a grid of 64 radii
 UnitName = Literal["entry", "readings", "record", "person", "column"]
 UNITS: tuple[UnitName, ...] = get_args(UnitName)
 
@@ -113,3 +130,26 @@ def count_weight(radius: float) -> float:
     more than r^2 + a^2, the most that a row which is replaced moves them.
     """
     return radius**2 / math.sqrt(2)
+
+
+def questions(unit: Unit) -> int:
+    """How many numbers of rows a search for a clip radius asks for; for persons, that of all rows as well."""
+    return SEARCH_STEPS + (unit.name == "person")
+
+
+def radius_grid(columns: int) -> npt.NDArray[np.float64]:
+    """Public candidates for a clip radius, from a sixty-fourth of the box's to all of it, in equal ratios."""
+    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**SEARCH_STEPS))
+
+
+def bisect_radius(answer: Callable[[int], int], radii: int, enough: float) -> int:
+    """The number of the smallest radius that seems to hold enough rows, `answer` saying how many each one holds.
+
+    >>> bisect_radius([1, 5, 7, 9].__getitem__, 4, 6.5)
+    2
+    """
+    low, high = 0, radii - 1
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if answer(middle) >= enough else (middle + 1, high)
+    return low

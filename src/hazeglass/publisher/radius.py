@@ -20,7 +20,7 @@ from hazeglass.compute.engines import Engine
 from hazeglass.errors import PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.sensitivity import SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
 from hazeglass.publisher.clip import row_lengths
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
@@ -39,7 +39,6 @@ __all__ = [
 
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
-SEARCH_STEPS = 6  # of bisection: a grid of 64 radii
 
 
 def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
@@ -71,29 +70,22 @@ def search_radius(
     """
     noise = answer_noise(unit, guarantee)
     noises = iter(draw(noise, questions(unit), bits).tolist())
-    low, high = 0, grid.size - 1
     asked: list[tuple[float, int]] = []
-    if n is None:
-        n = int(within[-1]) + next(noises)
-        asked.append((float(grid[-1]), n))
-    while low < high:
-        middle = (low + high) // 2
-        answer = int(within[middle]) + next(noises)
-        asked.append((float(grid[middle]), answer))
-        low, high = (low, middle) if answer >= _QUANTILE * n else (middle + 1, high)
+
+    def answer(number: int) -> int:
+        asked.append((float(grid[number]), int(within[number]) + next(noises)))
+        return asked[-1][1]
+
+    n = answer(grid.size - 1) if n is None else n
+    found = bisect_radius(answer, grid.size, _QUANTILE * n)
     return RadiusSearch(
         mu=guarantee.mu,
         quantile=_QUANTILE,
         noise_scale=noise.scale,
         answers=tuple(asked),
-        radius=float(grid[low]),
+        radius=float(grid[found]),
         total_variation=len(asked) * total_variation(noise),
     )
-
-
-def questions(unit: Unit) -> int:
-    """How many counts are asked for."""
-    return SEARCH_STEPS + (unit.name == "person")
 
 
 def answer_noise(unit: Unit, guarantee: GaussianDP) -> RoundedGaussian:
@@ -105,11 +97,6 @@ def answer_noise(unit: Unit, guarantee: GaussianDP) -> RoundedGaussian:
             "budget, or give clip_radius as a number."
         )
     return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))  # never too little, whatever was rounded
-
-
-def radius_grid(columns: int) -> npt.NDArray[np.float64]:
-    """Public candidates, from a sixty-fourth of the box's radius to all of it, in equal ratios."""
-    return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**SEARCH_STEPS))
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,8 @@ from hazeglass.analyst.curved import blocks_of_moments, infer_blocks, noise_ridg
 from hazeglass.analyst.curved.errors import MomentError
 from hazeglass.analyst.curved.recover import recover_curved
 from hazeglass.analyst.curved.ridge import ridge_precision
-from hazeglass.analyst.curved.select import Refit, block_weights, group_ebic, support_of
+from hazeglass.analyst.curved.select import Refit, group_ebic, support_of
+from hazeglass.analyst.penalties import pair_weights
 from hazeglass.errors import InputError
 
 
@@ -97,7 +98,7 @@ def test_a_parabola_is_called_curved_and_a_line_keeps_its_sign(four):
 
 
 def test_the_shape_is_the_curve_that_made_the_data(four):
-    refit = Refit(four, block_weights(four, "noise"))
+    refit = Refit(four, pair_weights("noise", four.block_sd()))
     found = infer_blocks(four, refit.fit(support_of(group_ebic(refit).solution, 3)))
     curve = shape_of(four, found, 0)
     assert (curve.x_name, curve.y_name) == ("v0", "v1")

@@ -151,7 +151,7 @@ def test_columns_of_two_values_are_no_trouble():
 def test_rows_that_make_no_sense_are_refused(bent_rows, make_plan, table, tmp_path):
     flat = bent_rows.copy()
     flat[:, 2] = 1.0
-    with pytest.raises(InputError, match="'x3' holds one value"):
+    with pytest.raises(InputError, match="'x3' is the same in every row"):
         hg.recover(flat, dependence="curved")
     with pytest.raises(InputError, match="missing or infinite"):
         hg.recover(np.where(bent_rows > 2, np.nan, bent_rows))

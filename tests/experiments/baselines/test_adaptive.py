@@ -7,8 +7,8 @@ import pytest
 from hazeglass_experiments.baselines import adaptive_graphical_lasso
 from hazeglass_experiments.baselines.adaptive import adaptive_weights
 
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.errors import SolverInputError, UnboundedObjectiveError
+from hazeglass.glasso import graphical_lasso
 
 
 def correlation(n=120, p=15, seed=3):

@@ -6,7 +6,6 @@ chi-square-type test for the p-value, a curve for the shape. Derivations: docs/m
 """
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks, blocks_of_moments
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso
 from hazeglass.analyst.curved.inference import CurvedInference, infer_blocks
 from hazeglass.analyst.curved.ridge import noise_ridge, ridge_strength
 from hazeglass.analyst.curved.select import group_ebic
@@ -18,7 +17,6 @@ __all__ = [
     "Shape",
     "blocks_of_moments",
     "group_ebic",
-    "group_graphical_lasso",
     "infer_blocks",
     "noise_ridge",
     "ridge_strength",

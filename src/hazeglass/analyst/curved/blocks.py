@@ -9,8 +9,8 @@ import numpy as np
 
 from hazeglass.analyst.curved.errors import MomentError
 from hazeglass.analyst.curved.whiten import block_whitener, raised_blocks
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["BlockError", "FeatureBlocks", "blocks_of_moments"]
 

@@ -17,8 +17,8 @@ from functools import cache
 
 import numpy as np
 
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.bundle.manifest import CellNoise
+from hazeglass.glasso.linalg import FloatArray
 from hazeglass.guarantee.lattice import RoundedGaussian, lattice_noise
 
 __all__ = ["FEATURES", "clean_powers", "even_moments", "features_from_powers", "products_from_powers"]

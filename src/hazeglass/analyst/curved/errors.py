@@ -20,8 +20,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["MomentError"]
 

@@ -19,10 +19,10 @@ import numpy.typing as npt
 from scipy.special import chdtrc
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
-from hazeglass.analyst.curved.group_penalty import block_norms
 from hazeglass.analyst.curved.ridge import block_scale
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.inference import PairInference, pair_inference
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms
 
 __all__ = ["LEFTOVER", "CurvedInference", "infer_blocks"]
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso
-from hazeglass.analyst.curved.group_penalty import block_norms
 from hazeglass.analyst.curved.inference import CurvedInference, infer_blocks
 from hazeglass.analyst.curved.ridge import noise_ridge, ridge_strength
-from hazeglass.analyst.curved.select import Refit, block_weights, effective_rows, group_ebic, support_of
+from hazeglass.analyst.curved.select import Refit, effective_rows, group_ebic, support_of
 from hazeglass.analyst.curved.shapes import shape_of
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.graph import Graph
+from hazeglass.analyst.penalties import Weights, pair_weights
 from hazeglass.analyst.selection import Choice
-from hazeglass.analyst.solvers import Solution
+from hazeglass.glasso import Solution, graphical_lasso
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -29,10 +29,10 @@ _TOLERANCE = 1e-6
 
 
 def recover_curved(
-    blocks: FeatureBlocks, record: dict[str, Any], *, alpha: float | None, fdr: float, weights: str
+    blocks: FeatureBlocks, record: dict[str, Any], *, alpha: float | None, fdr: float, weights: Weights
 ) -> Graph:
     """Choose, fit, test and draw; `record` is what fit.json says of the data."""
-    refit = Refit(blocks, block_weights(blocks, weights))
+    refit = Refit(blocks, pair_weights(weights, blocks.block_sd()))
     choice = group_ebic(refit) if alpha is None else _given(refit, alpha)
     final = _polished(refit, choice)
     # Error bars stand on an estimate free of the penalty's pull, on the graph that the penalty chose.
@@ -51,7 +51,8 @@ def recover_curved(
 
 def _given(refit: Refit, alpha: float) -> Choice:
     blocks = refit.blocks
-    return Choice("given", alpha, group_graphical_lasso(blocks.covariance, alpha, blocks.size, weights=refit.weights))
+    found = graphical_lasso(blocks.covariance, alpha, weights=refit.weights, block_size=blocks.size)
+    return Choice("given", alpha, found)
 
 
 def _polished(refit: Refit, choice: Choice) -> Solution:
@@ -59,8 +60,13 @@ def _polished(refit: Refit, choice: Choice) -> Solution:
     blocks = refit.blocks
     if choice.solution.gap <= _TOLERANCE * len(blocks.covariance):
         return choice.solution
-    return group_graphical_lasso(
-        blocks.covariance, choice.alpha, blocks.size, weights=refit.weights, tol=_TOLERANCE, warm_start=choice.solution
+    return graphical_lasso(
+        blocks.covariance,
+        choice.alpha,
+        weights=refit.weights,
+        block_size=blocks.size,
+        tol=_TOLERANCE,
+        warm_start=choice.solution,
     )
 
 
@@ -102,7 +108,7 @@ def _shapes(blocks: FeatureBlocks, found: CurvedInference, strength: FloatArray,
     ]
 
 
-def _fit_record(blocks: FeatureBlocks, choice: Choice, final: Solution, weights: str, fdr: float) -> dict[str, Any]:
+def _fit_record(blocks: FeatureBlocks, choice: Choice, final: Solution, weights: Weights, fdr: float) -> dict[str, Any]:
     return {
         "dependence": "curved",
         "scale": "whitened features",
@@ -114,7 +120,7 @@ def _fit_record(blocks: FeatureBlocks, choice: Choice, final: Solution, weights:
             for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
         ],
         "ridge": noise_ridge(blocks),
-        "weights": weights,
+        "weights": weights if isinstance(weights, str) else "given",
         "fdr": fdr,
         "solver": final.solver,
         "iterations": final.n_iter,

@@ -14,9 +14,9 @@ import math
 import numpy as np
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
-from hazeglass.analyst.curved.group_penalty import block_norms
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.errors import InputError
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms
 
 __all__ = ["block_scale", "noise_ridge", "partial_blocks", "ridge_precision", "ridge_strength"]
 

@@ -19,10 +19,10 @@ from hazeglass.analyst.curved.deconvolve import (
     products_from_powers,
 )
 from hazeglass.analyst.curved.errors import MomentError
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.bundle.features import DEGREES, expand
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["blocks_of_rows"]
 

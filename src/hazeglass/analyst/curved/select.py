@@ -8,21 +8,21 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
-from hazeglass.analyst.curved.group_distance import group_distance
-from hazeglass.analyst.curved.group_lasso import group_graphical_lasso, solve_blocks
-from hazeglass.analyst.curved.group_penalty import GroupPenalty, block_norms
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.analyst.selection.choice import ABOVE_DISTANCE, Choice
-from hazeglass.analyst.solvers import Solution
 from hazeglass.errors import SolverInputError
+from hazeglass.glasso import Solution, admm, graphical_lasso
+from hazeglass.glasso.distance import psd_distance
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms, make_penalty
 
-__all__ = ["Refit", "block_weights", "effective_rows", "group_ebic", "support_of"]
+__all__ = ["Refit", "effective_rows", "group_ebic", "support_of"]
 
 _GRID, _SPAN, _PATIENCE = 20, 0.02, 5
 _GAMMA = 0.5
 _ROUGH = 1e-4  # duality gap per feature along the path: far below what moves the criterion
 _MOST_ITERATIONS = 400
-_COMFORT = 1.5
+_ROUGHLY, _DISTANCE_STEPS = 0.01, 2_000  # two digits of d(S) will do
+_MARGIN = 1.5
 
 Support = npt.NDArray[np.bool_]
 
@@ -30,15 +30,6 @@ Support = npt.NDArray[np.bool_]
 def effective_rows(blocks: FeatureBlocks) -> float:
     """Rows of clean data that would leave as much error in a typical entry of the whitened covariance."""
     return max(2.0, 1.0 / blocks.entry_sd() ** 2)
-
-
-def block_weights(blocks: FeatureBlocks, kind: str) -> FloatArray:
-    """Weights with mean 1 off the diagonal: proportional to the error of each block ('noise'), or all 1 ('uniform')."""
-    p = len(blocks.names)
-    if kind == "uniform":
-        return np.ones((p, p))
-    sd = blocks.block_sd()
-    return np.asarray(sd / sd[~np.eye(p, dtype=bool)].mean())
 
 
 def group_ebic(refit: Refit) -> Choice:
@@ -54,7 +45,7 @@ def group_ebic(refit: Refit) -> Choice:
     scores: list[float] = []
     for alpha in _penalties(S, weights, size, refit.distance):
         before = solutions[-1] if solutions else None
-        solutions.append(group_graphical_lasso(S, alpha, size, weights=weights, tol=_ROUGH, warm_start=before))
+        solutions.append(graphical_lasso(S, alpha, weights=weights, block_size=size, tol=_ROUGH, warm_start=before))
         scores.append(criterion.score(support_of(solutions[-1], size)))
         alphas.append(alpha)
         if len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
@@ -78,14 +69,15 @@ class Refit:
 
     def __init__(self, blocks: FeatureBlocks, weights: FloatArray) -> None:
         self.blocks, self.weights = blocks, weights
-        self.distance = group_distance(blocks.covariance, weights, blocks.size)[1]
-        self.pull = max(_COMFORT * self.distance, blocks.entry_sd())
+        near = psd_distance(blocks.covariance, weights, block=blocks.size, rtol=_ROUGHLY, max_steps=_DISTANCE_STEPS)
+        self.distance = near.upper
+        self.pull = max(_MARGIN * self.distance, blocks.entry_sd())
 
     def fit(self, support: Support) -> FloatArray:
         """The precision on a graph."""
-        paid = np.where(support, self.pull * self.weights, np.inf)
-        penalty = GroupPenalty(self.pull, paid, self.blocks.size)
-        found = solve_blocks(self.blocks.covariance, penalty, _ROUGH, _MOST_ITERATIONS)
+        weights = np.where(support, self.weights, np.inf)
+        penalty = make_penalty(len(weights), self.pull, weights, block=self.blocks.size)
+        found = admm.solve(self.blocks.covariance, penalty, tol=_ROUGH, max_iter=_MOST_ITERATIONS)
         if found.certificate is None:  # pragma: no cover (above d(S) every graph has an estimate)
             raise SolverInputError(f"no estimate was found on a graph in {found.n_iter} steps. Pass a larger alpha.")
         return found.certificate.precision

@@ -14,8 +14,8 @@ from scipy.special import ndtri
 
 from hazeglass.analyst.curved.blocks import FeatureBlocks
 from hazeglass.analyst.curved.inference import CurvedInference
-from hazeglass.analyst.factor import FloatArray
 from hazeglass.bundle.features import expand
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["Shape", "shape_of"]
 

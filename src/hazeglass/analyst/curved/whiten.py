@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.analyst.factor import FloatArray
+from hazeglass.glasso.linalg import FloatArray
 
 __all__ = ["block_whitener", "raised_blocks", "whitened_blocks"]
 

@@ -11,14 +11,15 @@ import numpy.typing as npt
 
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting
-from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_count, warn_at_the_edge
-from hazeglass.analyst.solvers import Solution
+from hazeglass.analyst.selection.choice import GRID, Choice, PenaltyPath, edge_count, warn_at_the_edge
 from hazeglass.errors import InputError
+from hazeglass.glasso import Solution
 
-__all__ = ["SEED", "FoldSource", "RowSource", "check_folds", "cross_validate", "subsample"]
+__all__ = ["SEED", "FoldSource", "Pairs", "RowSource", "check_folds", "cross_validate", "subsample"]
 
 FloatArray = npt.NDArray[np.float64]
 SEED = 0
+Pairs = list[tuple[FloatArray, FloatArray]]  # of training and held-out covariances
 
 
 class RowSource(Protocol):
@@ -28,7 +29,7 @@ class RowSource(Protocol):
     def n(self) -> int:
         """Number of rows."""
 
-    def folds(self, count: int) -> list[tuple[FloatArray, FloatArray]]:
+    def folds(self, count: int) -> Pairs:
         """Pairs of training and held-out covariance."""
 
     def subsamples(self, count: int, size: int) -> Callable[[int], FloatArray]:
@@ -64,7 +65,7 @@ class FoldSource:
         part = np.cov(self.rows[chosen], rowvar=False) - self.noise
         return np.asarray(part / np.outer(self.standard_deviations, self.standard_deviations))
 
-    def folds(self, count: int) -> list[tuple[FloatArray, FloatArray]]:
+    def folds(self, count: int) -> Pairs:
         """Pairs of training and held-out covariance; which row goes where is drawn with a fixed seed."""
         check_folds(count, self.n)
         order = np.random.default_rng(SEED).permutation(self.n)
@@ -78,44 +79,41 @@ class FoldSource:
 
 
 def cross_validate(
-    noisy: NoisyCovariance, setting: Setting, source: RowSource, method: str, folds: int = 5, n_jobs: int | None = None
+    noisy: NoisyCovariance,
+    setting: Setting,
+    pairs: Pairs,
+    method: str = "cv",
+    n_jobs: int | None = None,
+    alphas: int | npt.ArrayLike = GRID,
 ) -> Choice:
     """Choose by the mean of a held-out loss.
 
     cv   tr(S_out T) - log det T, the negative likelihood of the held-out rows
     mse  mean of (W - S_out)^2 over all entries, the paper's; penalties whose graph has no edge do not count
     """
-    loss = {"cv": _negative_likelihood, "mse": _squared_error}[method]
-    pairs = source.folds(folds)
-    path = PenaltyPath(noisy.covariance, setting)
-    scores = _mean_losses(path, 0, pairs, setting, loss, n_jobs)
-    while int(np.argmin(scores)) == len(scores) - 1 and path.can_extend:
+    path = PenaltyPath(noisy.covariance, setting, alphas)
+    losses = _losses(path.alphas, pairs, setting, method, n_jobs)
+    while int(np.argmin(losses.mean(axis=0))) == losses.shape[1] - 1 and path.can_extend:
         done = len(path.alphas)
         path.extend()
-        scores += _mean_losses(path, done, pairs, setting, loss, n_jobs)
-    allowed = np.array(scores)
+        losses = np.hstack([losses, _losses(path.alphas[done:], pairs, setting, method, n_jobs)])
+    scores = losses.mean(axis=0)
+    allowed = scores.copy()
     if method == "mse":
         counts = np.array([edge_count(solution.precision) for solution in path.solutions])
         allowed[counts == 0] = np.inf
     best = int(np.argmin(allowed))
     warn_at_the_edge(method, path, best)
-    return path.choice(method, scores, best)
+    return path.choice(method, scores.tolist(), best, fold_scores=losses)
 
 
-def _mean_losses(
-    path: PenaltyPath,
-    start: int,
-    pairs: list[tuple[FloatArray, FloatArray]],
-    setting: Setting,
-    loss: Callable[[Solution, FloatArray], float],
-    n_jobs: int | None,
-) -> list[float]:
+def _losses(alphas: list[float], pairs: Pairs, setting: Setting, method: str, n_jobs: int | None) -> FloatArray:
+    """One row per fold, one column per penalty."""
     from joblib import Parallel, delayed
 
-    alphas = path.alphas[start:]
+    loss = {"cv": _negative_likelihood, "mse": _squared_error}[method]
     jobs = (delayed(_fold_losses)(train, held, alphas, setting, loss) for train, held in pairs)
-    losses = np.array(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
-    return [float(value) for value in losses.mean(axis=0)]
+    return np.array(Parallel(n_jobs=n_jobs, prefer="threads")(jobs))
 
 
 def _fold_losses(

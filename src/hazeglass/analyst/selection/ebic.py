@@ -11,8 +11,8 @@ import numpy.typing as npt
 from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Setting
 from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_support, warn_at_the_edge
-from hazeglass.analyst.solvers import graphical_lasso
 from hazeglass.errors import ConvergenceWarning, SolverInputError
+from hazeglass.glasso import graphical_lasso
 
 __all__ = ["ebic", "effective_rows"]
 
@@ -33,7 +33,7 @@ def ebic(noisy: NoisyCovariance, setting: Setting) -> Choice:
     fit itself would be charged for its shrinkage, and strong edges would drag in every weak one.
     """
     path = PenaltyPath(noisy.covariance, setting)
-    criterion = _Criterion(noisy)
+    criterion = _Criterion(noisy, setting.device)
     scores = [criterion.score(edge_support(solution.precision)) for solution in path.solutions]
     while int(np.argmin(scores)) == len(scores) - 1 and path.can_extend:
         scores += [criterion.score(edge_support(solution.precision)) for solution in path.extend()]
@@ -45,11 +45,11 @@ def ebic(noisy: NoisyCovariance, setting: Setting) -> Choice:
 class _Criterion:
     """Scores graphs, each only once, from sparse to dense."""
 
-    def __init__(self, noisy: NoisyCovariance) -> None:
-        self.covariance = noisy.covariance
+    def __init__(self, noisy: NoisyCovariance, device: str) -> None:
+        self.covariance, self.device = noisy.covariance, device
         self.rows = max(2.0, effective_rows(noisy))
         self._known: dict[bytes, float] = {}
-        self._hopeless = math.inf  # so many edges are too many for an indefinite covariance
+        self._too_many = math.inf  # so many edges are too many for an indefinite covariance
 
     def score(self, support: npt.NDArray[np.bool_]) -> float:
         """The criterion of a graph; infinite where its refit has no maximum (an indefinite covariance)."""
@@ -57,9 +57,9 @@ class _Criterion:
         if key not in self._known:
             count = int(np.count_nonzero(np.triu(support, 1)))
             cost = count * (math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(support))))
-            refit = self._refit(support) if count < self._hopeless else None
+            refit = self._refit(support) if count < self._too_many else None
             if refit is None:
-                self._hopeless = min(self._hopeless, count)
+                self._too_many = min(self._too_many, count)
             self._known[key] = math.inf if refit is None else self.rows * refit + cost
         return self._known[key]
 
@@ -74,7 +74,12 @@ class _Criterion:
             warnings.simplefilter("ignore", ConvergenceWarning)
             try:
                 refit = graphical_lasso(
-                    self.covariance, 1.0, weights=weights, penalize_diagonal=False, max_iter=_REFIT_STEPS
+                    self.covariance,
+                    1.0,
+                    weights=weights,
+                    penalize_diagonal=False,
+                    max_iter=_REFIT_STEPS,
+                    device=self.device,
                 )
             except SolverInputError:  # no positive definite refit, or none within the steps
                 return None

@@ -15,7 +15,7 @@ from hazeglass.analyst.moments import NoisyCovariance
 from hazeglass.analyst.penalties import Repair, Setting
 from hazeglass.analyst.selection.choice import Choice, PenaltyPath, edge_support, warn_at_the_edge
 from hazeglass.analyst.selection.crossval import SEED, RowSource
-from hazeglass.analyst.solvers import Solution
+from hazeglass.glasso import Solution
 
 __all__ = ["stars"]
 

@@ -1,0 +1,231 @@
+"""A Parquet footer is walked through before pyarrow sees it, which some footers would end the process of."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import hazeglass as hg
+from hazeglass.bundle.footer import PHYSICAL_TYPES, footer_rows
+from hazeglass.bundle.moments import moments_schema
+from hazeglass.errors import BundleError
+
+TYPES = {"x": [2, 5], "y": [2, 5]}
+LARGEST = 1 << 16
+
+
+@pytest.fixture
+def part(tmp_path):
+    """A part of a table in three row groups."""
+    rows = {"x": np.arange(300) % 7, "y": np.random.default_rng(1).standard_normal(300)}
+    path = tmp_path / "part.parquet"
+    pq.write_table(pa.table(rows), path, row_group_size=100, compression="none", use_dictionary=["x", "y"])
+    return path
+
+
+def read(path, types=TYPES, row_groups=3, largest=LARGEST):
+    return footer_rows(path, "part", types, row_groups, largest)
+
+
+# ---- a footer as a tree of (kind, value), so that anything in it can be changed
+
+
+def varint(raw, at):
+    number = shift = 0
+    while True:
+        number, shift, at = number | (raw[at] & 127) << shift, shift + 7, at + 1
+        if raw[at - 1] < 128:
+            return number, at
+
+
+def spell(number):
+    out = b""
+    while number > 127:
+        number, out = number >> 7, out + bytes([number & 127 | 128])
+    return out + bytes([number])
+
+
+def decode(raw, at, kind):
+    if kind in (1, 2):
+        return None, at
+    if kind == 3:
+        return raw[at], at + 1
+    if kind == 8:
+        length, at = varint(raw, at)
+        return raw[at : at + length], at + length
+    if kind == 9:
+        size, inner, at = raw[at] >> 4, raw[at] & 15, at + 1
+        if size == 15:
+            size, at = varint(raw, at)
+        items = []
+        for _ in range(size):
+            item, at = decode(raw, at, inner)
+            items.append(item)
+        return [inner, items], at
+    if kind == 12:
+        fields, number = {}, 0
+        while raw[at]:
+            number, inner = number + (raw[at] >> 4), raw[at] & 15
+            value, at = decode(raw, at + 1, inner)
+            fields[number] = [inner, value]
+        return fields, at + 1
+    number, at = varint(raw, at)
+    return (number >> 1) ^ -(number & 1), at
+
+
+def encode(kind, value):
+    if kind in (1, 2):
+        return b""
+    if kind == 3:
+        return bytes([value])
+    if kind == 8:
+        return spell(len(value)) + value
+    if kind == 9:
+        inner, items = value
+        head = bytes([len(items) << 4 | inner]) if len(items) < 15 else bytes([15 << 4 | inner]) + spell(len(items))
+        return head + b"".join(encode(inner, item) for item in items)
+    if kind == 12:
+        out, before = b"", 0
+        for number, (inner, item) in value.items():
+            out, before = out + bytes([(number - before) << 4 | inner]) + encode(inner, item), number
+        return out + b"\0"
+    return spell(value << 1 if value >= 0 else ~(value << 1))
+
+
+def forge(path, change):
+    """Change the footer, as a tree or as bytes."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[-8:-4], "little")
+    tree, end = decode(raw[-8 - size : -8], 0, 12)
+    assert end == size
+    changed = change(tree)
+    footer = changed if isinstance(changed, bytes) else encode(12, tree)
+    path.write_bytes(raw[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
+
+
+def groups(tree):
+    return tree[4][1][1]
+
+
+def chunk(tree):
+    """What is said of the first column of the first row group."""
+    return groups(tree)[0][1][1][1][0][3][1]
+
+
+FORGERIES = {
+    "a chunk too many": (lambda t: groups(t)[0][1][1][1].append(groups(t)[0][1][1][1][0]), "with other columns"),
+    "a chunk too few": (lambda t: groups(t)[0][1][1][1].pop(), "with other columns"),
+    "an unknown codec": (lambda t: chunk(t)[4].__setitem__(1, 99), "is compressed"),
+    "a codec of another type": (lambda t: chunk(t)[4].__setitem__(0, 6), "not a readable"),
+    "a codec beyond 32 bits": (lambda t: chunk(t)[4].__setitem__(1, 1 << 40), "not a readable"),
+    "more bytes unpacked": (lambda t: chunk(t)[6].__setitem__(1, 1 << 40), "is compressed"),
+    "more bytes than the file": (lambda t: chunk(t).update({6: [6, 1 << 40], 7: [6, 1 << 40]}), "more bytes than"),
+    "more values": (lambda t: chunk(t)[5].__setitem__(1, 1 << 40), "in two ways"),
+    "fewer rows": (lambda t: t[3].__setitem__(1, 10), "in two ways"),
+    "rows below nothing": (lambda t: groups(t)[0][3].__setitem__(1, -100), "in two ways"),
+    "another column": (lambda t: chunk(t)[3].__setitem__(1, [8, [b"z"]]), "with other columns"),
+    "a type of its own": (lambda t: chunk(t)[1].__setitem__(1, 5), "with other columns"),
+    "a part elsewhere": (lambda t: groups(t)[0][1][1][1].insert(0, {1: [8, b"/etc/passwd"]}), "not a readable"),
+    "encryption": (lambda t: t.update({8: [12, {1: [12, {}]}]}), "not a readable"),
+    "notes": (lambda t: t[5][1][1].append({1: [8, b"note"], 2: [8, b"text"]}), "carries notes"),
+    "a list of another type": (lambda t: chunk(t)[2].__setitem__(1, [8, [b"a"]]), "not a readable"),
+    "a column inside a column": (lambda t: t[2][1][1][1].update({5: [5, 1]}), "does not have the columns"),
+    "a column that is always there": (lambda t: t[2][1][1][1].__setitem__(3, [5, 0]), "numbers of the right kind"),
+    "a column of another name": (lambda t: t[2][1][1][1].__setitem__(4, [8, b"\xff"]), "does not have the columns"),
+    "a column of truth values": (lambda t: t[2][1][1][1].__setitem__(1, [5, 0]), "numbers of the right kind"),
+    "a row group too many": (lambda t: groups(t).append(groups(t)[0]), "not a readable|more row groups"),
+    "no schema": (lambda t: t.pop(2), "leaves out"),
+    "an empty schema": (lambda t: t[2].__setitem__(1, [12, []]), "does not have the columns"),
+    "no codec": (lambda t: chunk(t).pop(4), "leaves out"),
+    "bytes at its end": (lambda t: encode(12, t) + b"\0", "not a readable"),
+    "an end too early": (lambda t: encode(12, t)[:-1], "not a readable"),
+    "no footer": (lambda t: b"", "not a readable"),
+    "a field spelled out": (lambda t: b"\x05\x02\x04" + encode(12, t)[2:], "not a readable"),
+    "a list that does not end": (lambda t: b"\x15\x04\x19\xfc\xff\xff\xff\xff\x0f", "not a readable"),
+    "a number that does not end": (lambda t: b"\x15" + b"\xff" * 1000, "not a readable"),
+    "a name that does not end": (lambda t: b"\x15\x04\x19\x1c\x48\xff\xff\xff\xff\x0f", "not a readable"),
+}  # fmt: skip
+
+
+def test_an_honest_footer_is_read_as_pyarrow_reads_it(part):
+    assert read(part) == pq.read_metadata(part).num_rows == 300
+    forge(part, lambda tree: None)
+    assert read(part) == 300
+
+
+def test_moments_and_text_are_read_as_well(tmp_path):
+    schema, path = moments_schema(), tmp_path / "moments.parquet"
+    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=["left", "right"]) as writer:
+        for _ in range(20):
+            writer.write_batch(pa.RecordBatch.from_pylist([{"left": "a"}, {"left": "b" * 300, "value": 1.0}], schema))
+    types = {field.name: [PHYSICAL_TYPES[str(field.type)]] for field in schema}
+    assert read(path, types, row_groups=20) == 40
+
+
+@pytest.mark.parametrize("name", FORGERIES)
+def test_a_forged_footer_is_refused(part, name):
+    change, message = FORGERIES[name]
+    forge(part, change)
+    with pytest.raises(BundleError, match=message):
+        read(part)
+
+
+def test_a_footer_larger_than_its_columns_need_is_not_read(part):
+    size = int.from_bytes(part.read_bytes()[-8:-4], "little")
+    assert read(part, largest=size) == 300
+    with pytest.raises(BundleError, match="says more about its columns"):
+        read(part, largest=size - 1)
+    with pytest.raises(BundleError, match="more row groups than a release"):
+        read(part, types=TYPES, row_groups=2)
+
+
+@pytest.mark.parametrize("raw", [b"", b"PAR1", b"PAR1" * 2, b"PAR1\xff\xff\xff\xffPAR1", b"PAR1" + b"\0" * 4 + b"PARE"])
+def test_what_is_no_parquet_file_is_refused(tmp_path, raw):
+    (tmp_path / "part").write_bytes(raw)
+    with pytest.raises(BundleError, match="not a readable Parquet file"):
+        read(tmp_path / "part")
+
+
+# ---- thousands of damaged parts, in a process that must survive them
+
+DAMAGE = """
+import random, sys
+from pathlib import Path
+import pyarrow as pa, pyarrow.parquet as pq
+from hazeglass.bundle.parts import check_parts
+from hazeglass.bundle.reader import load
+from hazeglass.errors import BundleError
+
+folder, times = Path(sys.argv[1]), int(sys.argv[2])
+release, draw = load(folder), random.Random(int(sys.argv[3]))
+(name,) = [part.path for part in release.manifest.files]
+text = ["left", "right"] if name == "moments.parquet" else None
+raw, refused = (folder / name).read_bytes(), 0
+footer = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
+for _ in range(times):
+    damaged = bytearray(raw)
+    for _ in range(draw.choice([1, 1, 2, 4])):
+        place = draw.randrange(footer if draw.random() < 0.8 else 4, len(raw))
+        damaged[place] = draw.choice([0, 1, 2, 0x15, 0x19, 0x1C, 0x26, 0x7F, 0x80, 0xFF, draw.randrange(256)])
+    (folder / name).write_bytes(damaged)
+    try:
+        check_parts(folder, release.manifest)
+        pq.ParquetFile(pa.BufferReader(bytes(damaged)), read_dictionary=text).read()
+    except (BundleError, pa.ArrowException, OSError):
+        refused += 1
+print(refused)
+"""
+
+
+@pytest.mark.parametrize("form", ["table", "moments"])
+def test_no_damage_to_a_part_ends_the_process(make_plan, table, tmp_path, form):
+    folder = hg.publish(table, make_plan(form=form), tmp_path / "r").path
+    times = 1500 * max(1, int(os.environ.get("HAZEGLASS_FUZZ", "0")))
+    command = [sys.executable, "-c", DAMAGE, str(folder), str(times), "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120 * max(1, times // 1500))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert int(done.stdout) > times / 3
