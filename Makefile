@@ -134,10 +134,10 @@ $(COVERAGE_STAMP): $(STAMP)
 	@$(BIN)/python -m pip install --quiet 'pytest-cov>=7' 'coverage>=7.10'
 	@touch $@
 
-coverage: $(COVERAGE_STAMP)  ## line coverage of src/, room by room (slow: every test runs traced)
+coverage: $(COVERAGE_STAMP)  ## line coverage of src/, package by package (slow: every test runs traced)
 	@mkdir -p build
 	@COVERAGE_FILE=$(CURDIR)/build/.coverage OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --cov=hazeglass --cov-report=json:build/coverage.json --cov-report=
-	@$(BIN)/python tests/coverage_by_room.py build/coverage.json
+	@$(BIN)/python tests/coverage_by_package.py build/coverage.json
 
 # MODULES="guarantee/gdp.py publisher/noise.py" and MOST=50 (mutants of a module, sampled) make it shorter.
 MODULES = $(patsubst src/hazeglass/%,%,$(filter-out %/__init__.py,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/features/*.py src/hazeglass/publisher/*.py)))

@@ -173,7 +173,7 @@ def measure(kind: str, **arguments: Any) -> dict[str, Any]:
 
 
 def best_of(kind: str, out: Path | None = None, **arguments: Any) -> dict[str, Any]:
-    """The quickest of several runs: what the machine can do when nobody else is using it."""
+    """The quickest of several runs: what the machine can do when no one else is using it."""
     runs = []
     for _ in range(REPEAT):
         if out is not None:

@@ -47,7 +47,7 @@ html_static_path = ["_static"]
 html_css_files = ["hazeglass.css"]
 html_show_sourcelink = False
 # Pages without pages below them need no list of those.
-ALONE = ("index", "house", "paper", "comparison", "datasets", "scale", "journeys", "format/*", "evidence/*")
+ALONE = ("index", "architecture", "paper", "comparison", "datasets", "scale", "journeys", "format/*", "evidence/*")
 html_sidebars = {page: [] for page in ALONE}
 html_theme_options = {
     "navigation_with_keys": False,

@@ -1,4 +1,4 @@
-"""Draw the rooms of the house from pyproject.toml's import contracts and from what the source really imports.
+"""Draw which package imports which, from pyproject.toml's import contracts and from what the source really imports.
 
 python docs/layers.py docs/images/layers.svg
 """
@@ -18,21 +18,23 @@ CELL, LEFT, TOP = 30, 118, 108
 COLOURS = {"imports": "#2b6cb0", "forbidden": "#f3d3cf", "allowed": "#ffffff", "self": "#d9d9d9"}
 
 
-def rooms() -> list[str]:
-    """Every folder of the package that holds Python, those that import fewest others last."""
+def packages() -> list[str]:
+    """Every folder of hazeglass that holds Python, those that import fewest others last."""
     names = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
     reach = {name: len(_below(name, {n: imports(n) for n in names})) for name in names}
     return sorted(names, key=lambda name: (-reach[name], name))
 
 
-def imports(room: str) -> frozenset[str]:
-    """Rooms that a room's modules import; imports for type checkers alone do not count."""
-    found = {name for path in (SOURCE / room).rglob("*.py") for name in _imported(ast.parse(path.read_text("utf-8")))}
-    return frozenset(found - {room})
+def imports(package: str) -> frozenset[str]:
+    """Packages that a package's modules import; imports for type checkers alone do not count."""
+    found = {
+        name for path in (SOURCE / package).rglob("*.py") for name in _imported(ast.parse(path.read_text("utf-8")))
+    }
+    return frozenset(found - {package})
 
 
 def forbidden() -> set[tuple[str, str]]:
-    """(importer, imported) pairs of whole rooms that a contract rules out."""
+    """(importer, imported) pairs of whole packages that a contract rules out."""
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["importlinter"]["contracts"]
     pairs: set[tuple[str, str]] = set()
     for contract in contracts:
@@ -41,19 +43,19 @@ def forbidden() -> set[tuple[str, str]]:
             pairs |= {(a, b) for a in names for b in names if a != b}
         elif contract["type"] == "forbidden":
             pairs |= {(a, b) for a in contract["source_modules"] for b in contract["forbidden_modules"]}
-    return {(_room(a), _room(b)) for a, b in pairs if a.count(".") == b.count(".") == 1}
+    return {(_package(a), _package(b)) for a, b in pairs if a.count(".") == b.count(".") == 1}
 
 
 def picture() -> str:
-    """A square for each pair of rooms: row imports column, must not, or might."""
-    names, barred = rooms(), forbidden()
+    """A square for each pair of packages: row imports column, must not, or might."""
+    names, barred = packages(), forbidden()
     known = {name: imports(name) for name in names}
     size = CELL * len(names)
     width, height = max(LEFT + size + 10, 520), TOP + size + 44
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" '
         'font-family="sans-serif" font-size="13">',
-        "<title>Which room imports which, and which must not</title>",
+        "<title>Which package imports which, and which must not</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
         *_labels(names),
     ]
@@ -100,9 +102,9 @@ def _legend(y: int) -> Iterator[str]:
         yield f'<text x="{x + CELL + 4}" y="{y + 13}">{words}</text>'
 
 
-def _below(room: str, known: dict[str, frozenset[str]]) -> set[str]:
+def _below(package: str, known: dict[str, frozenset[str]]) -> set[str]:
     found: set[str] = set()
-    waiting = [room]
+    waiting = [package]
     while waiting:
         for name in known.get(waiting.pop(), frozenset()) - found:
             found.add(name)
@@ -121,11 +123,13 @@ def _imported(node: ast.AST) -> Iterator[str]:
             names = [f"hazeglass.{alias.name}" for alias in child.names]
         elif isinstance(child, ast.ImportFrom):
             names = [child.module or ""]
-        yield from (_room(name) for name in names if name.startswith("hazeglass.") and (SOURCE / _room(name)).is_dir())
+        yield from (
+            _package(name) for name in names if name.startswith("hazeglass.") and (SOURCE / _package(name)).is_dir()
+        )
         yield from _imported(child)
 
 
-def _room(module: str) -> str:
+def _package(module: str) -> str:
     return module.split(".")[1]
 
 

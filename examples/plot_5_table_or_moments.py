@@ -25,7 +25,7 @@ def smallest_edge(form, protects, rows):
 
 
 # %%
-# A table earns its place where nobody may be trusted with the rows, not by what it shows.
+# A table earns its place where no one may be trusted with the rows, not by what it shows.
 fig, ax = plt.subplots(figsize=(6, 4.2))
 for style, form, protects in (("-o", "moments", "record"), ("--s", "moments", "entry"), (":^", "table", "entry")):
     seen = [smallest_edge(form, protects, rows) for rows in ROWS]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from hazeglass.publisher.publish import publish
 
 # Where each public name lives. Nothing is imported until it is asked for, so that
-# `import hazeglass` stays fast and the analyst never loads the publisher's room.
+# `import hazeglass` stays fast and the analyst never loads the publisher's package.
 _HOMES = {
     "Column": "hazeglass.bundle.manifest",
     "CorrectedGraphicalLasso": "hazeglass.analyst.estimators",
@@ -39,7 +39,7 @@ _HOMES = {
     "publish": "hazeglass.publisher.publish",
     "recover": "hazeglass.analyst.recover",
 }
-_ROOMS = ("datasets", "errors")
+_MODULES = ("datasets", "errors")
 
 __all__ = [
     "Column",
@@ -66,7 +66,7 @@ __all__ = [
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(import_module(_HOMES[name]), name)
-    elif name in _ROOMS:
+    elif name in _MODULES:
         value = import_module(f"hazeglass.{name}")
     else:
         raise AttributeError(f"module 'hazeglass' has no attribute {name!r}")

@@ -38,7 +38,7 @@ export async function enter(browser, studio, options = {}) {
   network.on("Network.eventSourceMessageReceived", (event) => seen.bodies.push(Promise.resolve(Buffer.from(event.data))));
   if (options.storageState === undefined) await page.goto(studio.link);
   else await page.goto(studio.base);
-  await page.waitForSelector(".doors");
+  await page.waitForSelector(".sides");
   return {page, context, seen, close: () => context.close()};
 }
 

@@ -1,4 +1,4 @@
-// Both rooms of the studio as people use them, and as people who should not would.
+// Both sides of the studio as people use them, and as people who should not would.
 import assert from "node:assert/strict";
 import {execFileSync} from "node:child_process";
 import {existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, cpSync, writeFileSync} from "node:fs";
@@ -377,8 +377,8 @@ test("every tab of the browser may use the studio; one whose storage was cleared
   await byHand.locator("#earlier .file").first().waitFor();
   assert.deepEqual(seen.console, []);
   await byHand.evaluate(() => localStorage.clear());
-  for (const room of ["publisher", "analyst"]) {
-    await byHand.goto(`${studio.base}/${room}`);
+  for (const side of ["publisher", "analyst"]) {
+    await byHand.goto(`${studio.base}/${side}`);
     assert.match(await byHand.locator("#lost:visible").textContent(), /does not hold the secret .* start it again and open its new link\.$/);
     assert.ok(!await byHand.locator("main").isVisible());
     assert.deepEqual(await serious(byHand), []);
@@ -410,8 +410,8 @@ test("an oversized upload and a path with .. are refused", async () => {
   assert.match(await page.locator("#open-note").textContent(), /at most 8 MiB/);
   assert.equal(await posted(page, "/analyst/upload", "x".repeat(9 << 20)), 413);
   for (const path of ["..", "../..", "große/../..", "/etc", "große/../../../etc/passwd"]) {
-    for (const room of ["publisher", "analyst"]) {
-      assert.equal(await posted(page, `/${room}/folder`, JSON.stringify({root: 0, path})), 403, `${room} ${path}`);
+    for (const side of ["publisher", "analyst"]) {
+      assert.equal(await posted(page, `/${side}/folder`, JSON.stringify({root: 0, path})), 403, `${side} ${path}`);
     }
   }
   await close();
@@ -460,7 +460,7 @@ test("the preview answers within 100 ms at 50 columns", async () => {
   await close();
 });
 
-test("the publisher's room can be used with the keyboard alone", async () => {
+test("the publisher's side can be used with the keyboard alone", async () => {
   const {page, close} = await visit();
   await page.goto(studio.base + "/publisher");
   await page.locator("#browser .file").first().waitFor();
@@ -492,7 +492,7 @@ test("the publisher's room can be used with the keyboard alone", async () => {
 });
 
 for (const [name, options] of Object.entries({desktop: {}, phone: {viewport: {width: 390, height: 844}, deviceScaleFactor: 2, isMobile: true, hasTouch: true, colorScheme: "dark"}})) {
-  test(`both rooms look right and axe finds nothing serious (${name})`, async () => {
+  test(`both sides look right and axe finds nothing serious (${name})`, async () => {
     const {page, seen, close} = await visit(options);
     const found = {};
     const check = async (state, part) => {

@@ -398,14 +398,22 @@ def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
 
 def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(tmp_path):
     from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
+    from hazeglass.bundle.manifest import KINDS, TRANSFORMS
     from hazeglass.compute.engines import ENGINES
     from hazeglass.glasso import auto
+    from hazeglass.guarantee.sensitivity import UNITS
+    from hazeglass.present.statement import FORMS
+    from hazeglass.studio.server import page
 
     assert set(SOLVERS) == {"auto", *auto.SOLVERS}
     text = "".join(CliRunner().invoke(app, ["recover", "--help"], terminal_width=200).output.split())
     for choices in (DEPENDENCES, MARGINALS, SELECTS, SOLVERS, ENGINES):
         assert "|".join(choices) in text
-    page = (Path(hg.__file__).parent / "studio" / "web" / "analyst.html").read_text(encoding="utf-8")
-    offered = {name: re.search(f'id="{name}">(.*?)</select>', page)[1] for name in ("select", "solver")}
+    analyst, publisher = page("analyst.html"), page("publisher.html")
+    offered = {name: re.search(f'id="{name}">(.*?)</select>', analyst)[1] for name in ("select", "solver")}
     assert re.findall(r'value="([\w-]+)"', offered["select"]) == [*SELECTS, "given"]
     assert re.findall(r'value="([\w-]+)"', offered["solver"]) == list(SOLVERS)
+    assert set(re.findall(r'name="protects" value="(\w+)"', publisher)) == set(UNITS)
+    assert set(re.findall(r'name="form" value="(\w+)"', publisher)) == set(FORMS)
+    assert re.findall(r"<option>(\w+)</option>", publisher) == list(TRANSFORMS)
+    assert re.search(r'data-kinds="([\w ]+)"', publisher)[1].split() == list(KINDS)

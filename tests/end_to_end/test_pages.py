@@ -91,3 +91,13 @@ def test_every_result_names_tests_that_exist(page):
     tests = "\n".join(path.read_text("utf-8") for path in (DOCS.parent / "tests").rglob("test_*.py"))
     for function in re.findall(r"`(test_\w+)`", text):
         assert f"def {function}(" in tests, function
+
+
+def test_the_page_of_the_architecture_names_files_and_packages_that_exist():
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    source = DOCS.parent / "src" / "hazeglass"
+    named = re.findall(r"`([a-z_]+/[a-z_/]+\.py)`", text)
+    assert len(named) > 20
+    assert [path for path in named if not (source / path).is_file()] == []
+    packages = set(re.findall(r"^\| `([a-z]+)` \|", text, flags=re.MULTILINE))
+    assert packages == {path.parent.name for path in source.glob("*/__init__.py")}

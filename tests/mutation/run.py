@@ -49,7 +49,7 @@ LIBRARIES = (
 PYTEST = ["-x", "-q", "--tb=no", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:junitxml"]
 PYTEST += ["-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin", "-W", "ignore::pytest.PytestAssertRewriteWarning"]
 MOST_MEMORY = 12 << 30
-OTHER_PROCESSES = ("test_dask.py", "test_ledger_storm.py", "trust/test_rooms.py", "cli/test_printing.py")
+OTHER_PROCESSES = ("test_dask.py", "test_ledger_storm.py", "trust/test_packages.py", "cli/test_printing.py")
 
 
 class Tests:
@@ -76,10 +76,10 @@ class Tests:
             for number, contexts in self._data.contexts_by_lineno(self._files[name]).items():
                 if line in (None, number) or module in KERNEL_TESTS:
                     found |= {context.rpartition("|")[0] for context in contexts if "::" in context}
-        room = f"tests/{Path(module).parent.name}/"
+        package = f"tests/{Path(module).parent.name}/"
         return sorted(
             found & self._seconds.keys(),
-            key=lambda test: (not _is_own(test, module), not test.startswith(room), self._seconds[test]),
+            key=lambda test: (not _is_own(test, module), not test.startswith(package), self._seconds[test]),
         )
 
     def within(self, tests: list[str], seconds: float) -> tuple[list[str], float]:
@@ -99,8 +99,8 @@ def _is_there(file: str, test: str) -> bool:
 
 
 def _is_own(test: str, module: str) -> bool:
-    room, stem = Path(module).parent.name, Path(module).stem
-    return test.startswith(tuple(f"tests/{room}/test_{name}" for name in KERNEL_TESTS.get(module, (stem,))))
+    package, stem = Path(module).parent.name, Path(module).stem
+    return test.startswith(tuple(f"tests/{package}/test_{name}" for name in KERNEL_TESTS.get(module, (stem,))))
 
 
 class _Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):

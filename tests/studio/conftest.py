@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from hazeglass.studio.app import Settings, make_app
 from hazeglass.studio.folders import Folders
 from hazeglass.studio.jobs import ENDED, Jobs
+from hazeglass.studio.server import Settings, make_app
 
 PORT, TOKEN = 8123, "a-token-for-tests"
 BASE = f"http://127.0.0.1:{PORT}"
@@ -39,19 +39,19 @@ class Studio:
     def post(self, path, body, **headers):
         return self.client.post(path, content=json.dumps(body), headers={**ORIGIN, **headers})
 
-    def finish(self, room, answer, seconds=60.0):
+    def finish(self, side, answer, seconds=60.0):
         """Wait for a job to end; returns its last snapshot."""
         assert answer.status_code == 200, answer.text
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
-            job = self.job(room, answer.json()["job"])
+            job = self.job(side, answer.json()["job"])
             if job["state"] in ENDED:
                 return job
             time.sleep(0.05)
         raise AssertionError("the job did not end")
 
-    def job(self, room, identifier):
-        return next(job for job in self.client.get(f"/{room}/jobs").json() if job["id"] == identifier)
+    def job(self, side, identifier):
+        return next(job for job in self.client.get(f"/{side}/jobs").json() if job["id"] == identifier)
 
 
 @pytest.fixture

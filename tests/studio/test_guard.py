@@ -4,8 +4,8 @@ import itertools
 
 import pytest
 
-from hazeglass.studio.app import Settings, make_app
 from hazeglass.studio.folders import Folders
+from hazeglass.studio.server import Settings, make_app
 
 from .conftest import BASE, ORIGIN, PORT, SECRET, TOKEN, UPLOAD, make_client, page_secret, ticketed
 
@@ -188,7 +188,7 @@ def test_pages_hold_no_inline_script_style_or_handler(studio):
         assert set(re.findall(r'(?:src|href)="([^"]*)"', page)) <= {
             *("/", "/publisher", "/analyst", "/help", "#main"),
             *(f"/assets/{name}" for name in ("mark.svg", "base.css", "studio.css", "publisher.js", "analyst.js")),
-            *("/assets/door-publisher.svg", "/assets/door-analyst.svg"),
+            *("/assets/rows.svg", "/assets/graph.svg"),
         }
 
 

@@ -15,7 +15,7 @@ from pyarrow import csv
 from hazeglass.errors import InputError
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.studio.jobs import Jobs
-from hazeglass.studio.publisher_room import _remove_partial
+from hazeglass.studio.publisher_side import remove_partial
 
 WORKER = "hazeglass.studio.publisher_worker"
 
@@ -59,7 +59,7 @@ async def until(jobs, job, wanted):
 @pytest.mark.parametrize("moment", ["starting", "counting the rows", "adding noise"])
 def test_a_cancelled_publication_leaves_nothing_but_its_charge(tmp_path, home, big, moment):
     async def body(jobs):
-        job = await jobs.start(WORKER, big, room="publisher", label="x")
+        job = await jobs.start(WORKER, big, side="publisher", label="x")
         await until(jobs, job, lambda s: s["step"].startswith(moment) or s["state"] != "running")
         await jobs.cancel(job)
         return await until(jobs, job, lambda s: s["state"] in ("done", "failed", "cancelled"))
@@ -78,11 +78,11 @@ def test_a_cancelled_publication_leaves_nothing_but_its_charge(tmp_path, home, b
 
 def test_stopping_the_studio_cancels_the_work(tmp_path, home, big):
     async def body(jobs):
-        job = await jobs.start(WORKER, big, room="publisher", label="x")
+        job = await jobs.start(WORKER, big, side="publisher", label="x")
         await until(jobs, job, lambda s: s["step"].startswith("counting"))
         await jobs.stop()
         with pytest.raises(InputError, match="stopping"):
-            await jobs.start(WORKER, big, room="publisher", label="x")
+            await jobs.start(WORKER, big, side="publisher", label="x")
         return job.snapshot()
 
     assert run(tmp_path, body)["state"] == "cancelled"
@@ -107,9 +107,9 @@ def test_two_may_not_write_the_same_release(tmp_path, big):
         from pathlib import Path
 
         target = Path(big["out"])
-        await jobs.start(WORKER, big, room="publisher", label="x", target=target)
+        await jobs.start(WORKER, big, side="publisher", label="x", target=target)
         with pytest.raises(InputError, match="another page"):
-            await jobs.start(WORKER, big, room="publisher", label="x", target=target)
+            await jobs.start(WORKER, big, side="publisher", label="x", target=target)
 
     run(tmp_path, body)
 
@@ -118,7 +118,7 @@ def test_a_worker_that_dies_is_reported_and_cleaned_up_behind(tmp_path, home, bi
     cleaned = []
 
     async def body(jobs):
-        job = await jobs.start(WORKER, big, room="publisher", label="x", clean_up=lambda: cleaned.append(True))
+        job = await jobs.start(WORKER, big, side="publisher", label="x", clean_up=lambda: cleaned.append(True))
         await until(jobs, job, lambda s: s["step"] == "counting the rows")
         job.process.kill()
         return await until(jobs, job, lambda s: s["state"] != "running")
@@ -131,7 +131,7 @@ def test_a_worker_that_dies_is_reported_and_cleaned_up_behind(tmp_path, home, bi
 def test_what_a_killed_worker_left_is_removed_and_nothing_else(tmp_path):
     for name in (".r[1].partial-abc", ".other.partial-abc", "r[1]-x"):
         (tmp_path / name).mkdir()
-    _remove_partial(tmp_path / "r[1]")
+    remove_partial(tmp_path / "r[1]")
     assert sorted(os.listdir(tmp_path)) == [".other.partial-abc", "r[1]-x"]
 
 
@@ -139,7 +139,7 @@ def test_any_number_of_pages_may_watch_and_all_see_the_end(tmp_path, wish, home)
     request = {"operation": "look", "data": str(home / "inner" / "rows.csv")}
 
     async def body(jobs):
-        job = await jobs.start(WORKER, request, room="publisher", label="x")
+        job = await jobs.start(WORKER, request, side="publisher", label="x")
         ends = await asyncio.gather(*(until(jobs, job, lambda s: s["state"] == "done") for _ in range(5)))
         late = await until(jobs, job, lambda s: True)
         return [*ends, late]
@@ -150,10 +150,63 @@ def test_any_number_of_pages_may_watch_and_all_see_the_end(tmp_path, wish, home)
 def test_at_most_a_few_pieces_of_work_run_at_once(tmp_path, big):
     async def body(jobs):
         for _ in range(4):
-            await jobs.start(WORKER, big, room="publisher", label="x")
+            await jobs.start(WORKER, big, side="publisher", label="x")
         with pytest.raises(InputError, match="running already"):
-            await jobs.start(WORKER, big, room="publisher", label="x")
+            await jobs.start(WORKER, big, side="publisher", label="x")
 
     began = time.monotonic()
     run(tmp_path, body)
     assert time.monotonic() - began < 20
+
+
+WORK = """
+import time
+from hazeglass.errors import DataError
+from hazeglass.studio.jobs import run, too_late_to_cancel
+
+def wait():
+    for _ in range(100):
+        time.sleep(0.1)
+
+def interrupted_library(request, report):
+    report("waiting")
+    try:
+        wait()
+    except KeyboardInterrupt:
+        raise DataError("cannot be read to its end") from None
+
+def finished(request, report):
+    too_late_to_cancel()
+    report("waiting")
+    time.sleep(0.5)
+    return {"name": "r"}
+
+def refused(request, report):
+    report("waiting")
+    raise DataError("not a number")
+
+run({"interrupted_library": interrupted_library, "finished": finished, "refused": refused})
+"""
+
+
+@pytest.mark.parametrize(
+    ("operation", "cancelled", "state"),
+    [
+        ("interrupted_library", True, "cancelled"),  # an error that the interrupt caused is not an error
+        ("finished", True, "done"),
+        ("finished", False, "done"),
+        ("refused", False, "failed"),
+    ],
+)
+def test_a_cancelled_worker_says_what_became_of_its_work(operation, cancelled, state):
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", WORK], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as worker:
+        worker.stdin.write(json.dumps({"operation": operation}) + "\n")
+        worker.stdin.flush()
+        assert json.loads(worker.stdout.readline())["step"] == "waiting"
+        if cancelled:
+            worker.stdin.close()
+        last = json.loads(worker.stdout.readlines()[-1])
+    assert last["state"] == state
+    assert (state == "failed") == ("error" in last)

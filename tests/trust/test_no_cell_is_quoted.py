@@ -197,7 +197,7 @@ def work(command, request):
 
 
 WORK = f"""
-from hazeglass.studio.worker import run
+from hazeglass.studio.jobs import run
 def work(request, report):
     raise ValueError("could not convert {TEXT}")
 run({{"work": work}})

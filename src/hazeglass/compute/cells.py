@@ -127,7 +127,7 @@ def _is_missing(cell: Any) -> bool:
 
 
 def id_column(column: Column, text: TextFormat) -> pa.Array:
-    """Ids in one canonical form, as text; null where a row's id is missing or cannot be read, so that it is nobody's.
+    """Ids in one canonical form, as text; null where a row's id is missing or cannot be read.
 
     7, "7", "07" and 7.0 are the same person, and -0.0 is 0. Where two spellings could be one person they are taken for
     one: that two people share `max_rows` costs a few rows, that one person counts as two would break the promise.
@@ -227,7 +227,7 @@ def _canonical(cell: Any, text: TextFormat) -> str | None:
 
 
 def _word(cell: Any) -> str | None:
-    """The cell as text; None where it is of a kind that names nobody, or cannot be written down."""
+    """The cell as text; None where it is of a kind that names no one, or cannot be written down."""
     kind = type(cell)
     try:
         if issubclass(kind, str):
@@ -248,7 +248,7 @@ def _word(cell: Any) -> str | None:
     plain = unicodedata.normalize("NFKC", word).replace("\u2212", "-")
     if plain.isascii():
         return plain
-    # Marks that nobody sees are no part of an id, and digits are digits in every script.
+    # Marks that cannot be seen are no part of an id, and digits are digits in every script.
     seen = (letter for letter in plain if unicodedata.category(letter) != "Cf")
     return "".join(str(unicodedata.decimal(letter, letter)) for letter in seen)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, get_args
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Literal, get_args
 
 from hazeglass.errors import InputError
+
+if TYPE_CHECKING:  # a ledger should open at once, without numpy
+    import numpy as np
+    import numpy.typing as npt
 
 __all__ = [
     "SEARCH_STEPS",
@@ -139,6 +140,8 @@ def questions(unit: Unit) -> int:
 
 def radius_grid(columns: int) -> npt.NDArray[np.float64]:
     """Public candidates for a clip radius, from a sixty-fourth of the box's to all of it, in equal ratios."""
+    import numpy as np
+
     return np.asarray(math.sqrt(columns) * np.geomspace(1 / 64, 1.0, 2**SEARCH_STEPS))
 
 

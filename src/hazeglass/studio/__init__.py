@@ -1,10 +1,11 @@
-"""Both rooms in a browser, on one's own machine: a publisher's and an analyst's, which share nothing.
+"""The publisher's and the analyst's side in a browser, on one's own machine; they share nothing.
 
-server        binds to 127.0.0.1, hands out the link, stops the work when it stops
-guard         who may ask: the right host, the session and the page secret of the one-time link, a bounded body
-folders       which files may be named: those below the folders the studio was started with
-jobs, worker  long work in processes of its own, watched by server-sent events
-publisher_*   the publisher's room and its worker; the only process that opens the data
-analyst_*     the analyst's room and its worker
-web           the pages, their style and their scripts
+server            the pages, both sides and the guard on 127.0.0.1; hands out the link, stops the work when it stops
+guard             who may ask: the right host, the session and the page secret of the one-time link, a bounded body
+folders           which files may be named: those below the folders the studio was started with
+jobs              long work in processes of its own, watched by server-sent events; both ends of the pipe
+side              what both sides do alike: browse, watch, cancel, hand out files
+publisher_side    plans, previews, ledgers, publishing; publisher_worker is the only process that opens the data
+analyst_side      opening releases, recovering graphs; analyst_worker does it
+web               the pages, their style and their scripts
 """

@@ -9,7 +9,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from hazeglass.studio.worker import Report, run
+from hazeglass.studio.jobs import Report, run
 
 __all__ = ["open_bundle", "recover"]
 

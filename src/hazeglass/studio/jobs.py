@@ -1,4 +1,9 @@
-"""Long work, outside the requests: each job is a worker process whose state any page may watch."""
+"""Long work, outside the requests: each job is a worker process whose state any page may watch.
+
+The worker is told its work on standard input and reports line by line on standard output. It stops when its standard
+input closes, so it never outlives the studio, however the studio ends. Both ends of that are here: :class:`Jobs` in the
+studio, :func:`run` in the worker.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +13,20 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Callable
+import traceback
+import warnings
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
-from hazeglass.errors import InputError
+from hazeglass.errors import HazeglassError, HazeglassWarning, InputError
 
-__all__ = ["ENDED", "Job", "Jobs"]
+__all__ = ["ENDED", "Job", "Jobs", "Operation", "Report", "run", "too_late_to_cancel"]
 
 ENDED = ("done", "failed", "cancelled")
 _MOST_RUNNING = 4  # a browser keeps six connections to one place, and each watched job holds one
@@ -25,13 +34,15 @@ _MOST_REMEMBERED = 100
 _GRACE = 6.0  # seconds a worker may take to clean up behind itself before it is killed
 _HEARTBEAT = 15.0
 _LONGEST_LINE = 256 << 20
+_SECONDS_BETWEEN_REPORTS = 0.1
+_cancelled = threading.Event()  # in a worker: its input has closed
 
 
 @dataclass(eq=False)
 class Job:
     """One piece of work: `state` is running, cancelling, done, failed or cancelled."""
 
-    room: str
+    side: str
     kind: str
     label: str
     folder: Path
@@ -79,7 +90,7 @@ class Jobs:
         module: str,
         request: dict[str, Any],
         *,
-        room: str,
+        side: str,
         label: str,
         target: Path | None = None,
         clean_up: Callable[[], None] | None = None,
@@ -93,7 +104,7 @@ class Jobs:
         if target is not None and any(job.target == target for job in running):
             raise InputError(f"another page is writing {target.name!r} right now. Choose another name, or wait.")
         folder = self.new_folder()
-        job = Job(room=room, kind=request["operation"], label=label, folder=folder, target=target)
+        job = Job(side=side, kind=request["operation"], label=label, folder=folder, target=target)
         self._remember(job)
         task = asyncio.create_task(self._follow(job, module, {**request, "workspace": str(folder)}, clean_up))
         self._tasks.add(task)
@@ -106,16 +117,16 @@ class Jobs:
         folder.mkdir(mode=0o700)
         return folder
 
-    def get(self, room: str, identifier: str) -> Job:
-        """A job of this room; the other room's are as unknown as any."""
+    def get(self, side: str, identifier: str) -> Job:
+        """A job of this side; the other side's are as unknown as any."""
         job = self._jobs.get(identifier)
-        if job is None or job.room != room:
+        if job is None or job.side != side:
             raise InputError("this work is not known here any more: the studio was restarted, or it was long ago.")
         return job
 
-    def of_room(self, room: str) -> list[Job]:
+    def of_side(self, side: str) -> list[Job]:
         """Newest first."""
-        return [job for job in reversed(self._jobs.values()) if job.room == room]
+        return [job for job in reversed(self._jobs.values()) if job.side == side]
 
     async def watch(self, job: Job) -> AsyncIterator[dict[str, Any] | None]:
         """Snapshots as they change, to the last; None now and then, so that a vanished reader is noticed."""
@@ -224,3 +235,82 @@ async def _kill_late(process: asyncio.subprocess.Process) -> None:
     except TimeoutError:
         with contextlib.suppress(ProcessLookupError):
             process.kill()
+
+
+class Report:
+    """Tells the studio how far the work is."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out, self._last, self._step = out, 0.0, ""
+
+    def __call__(self, step: str, share: float | None = None) -> None:
+        """A step in words, and how much of the work is done, from 0 to 1, where that is known."""
+        now = time.monotonic()
+        if step == self._step and now - self._last < _SECONDS_BETWEEN_REPORTS:
+            return
+        self._last, self._step = now, step
+        self.tell(state="running", step=step, share=share)
+
+    def tell(self, **facts: Any) -> None:
+        """One line."""
+        self._out.write(json.dumps(facts, allow_nan=False) + "\n")
+        self._out.flush()
+
+
+Operation = Callable[[dict[str, Any], Report], dict[str, Any]]
+
+
+def run(operations: Mapping[str, Operation]) -> None:
+    """Do the work named on the first line of standard input and say how it ended."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a parent in the background would have it ignored
+    report = Report(_own_output())
+    try:
+        line = sys.stdin.readline()
+        if not line:
+            raise KeyboardInterrupt  # cancelled before it was told what to do
+        request = json.loads(line)
+        threading.Thread(target=_stop_with_the_studio, daemon=True).start()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", HazeglassWarning)
+            result = operations[request["operation"]](request, report)
+        notes = [str(one.message) for one in caught if issubclass(one.category, HazeglassWarning)]
+        report.tell(state="done", result={**result, "warnings": notes})
+    except KeyboardInterrupt:
+        report.tell(state="cancelled")
+    except Exception as error:
+        if _cancelled.is_set():  # an interrupt inside a library may come out as an error of its own
+            report.tell(state="cancelled")
+            return
+        if isinstance(error, HazeglassError):
+            report.tell(state="failed", error=str(error), refused=error.exit_status == 3)
+            return
+        # Where it was, to the studio's terminal; neither it nor the browser gets its words, which may quote a cell.
+        traceback.print_tb(error.__traceback__)
+        report.tell(
+            state="failed",
+            error=f"something unexpected failed ({type(error).__name__}); the terminal of the studio says where.",
+        )
+
+
+def too_late_to_cancel() -> None:
+    """The work has had its effect; a wish to cancel that comes now must not make it look undone."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _own_output() -> TextIO:
+    """Standard output for reports alone; whatever else is printed goes to standard error."""
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    return out
+
+
+def _stop_with_the_studio() -> None:
+    """Wait for the end of standard input, then interrupt the work as Ctrl-C would."""
+    while sys.stdin.readline():
+        pass
+    _cancelled.set()
+    main = threading.main_thread().ident
+    if hasattr(signal, "pthread_kill") and main is not None:
+        signal.pthread_kill(main, signal.SIGINT)
+    else:
+        signal.raise_signal(signal.SIGINT)

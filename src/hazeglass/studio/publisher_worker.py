@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass.errors import DataError, quotes_no_cell
-from hazeglass.studio.worker import Report, run, too_late_to_cancel
+from hazeglass.studio.jobs import Report, run, too_late_to_cancel
 
 __all__ = ["look", "publish"]
 

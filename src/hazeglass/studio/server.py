@@ -1,8 +1,9 @@
-"""Start the studio on 127.0.0.1, say where it is, and stop all work when it stops."""
+"""The studio's pages and both sides behind the guard, served on 127.0.0.1; when it stops, all work stops."""
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import secrets
 import signal
 import socket
@@ -10,19 +11,138 @@ import tempfile
 import threading
 import webbrowser
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import uvicorn
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.routing import Route
 
-from hazeglass.errors import InputError
-from hazeglass.studio.app import Settings, make_app
-from hazeglass.studio.folders import Folders
+from hazeglass.errors import HazeglassError, InputError, PrivacyRefusal
+from hazeglass.studio.analyst_side import AnalystSide
+from hazeglass.studio.folders import Folders, OutsideError
+from hazeglass.studio.guard import Guard
 from hazeglass.studio.jobs import Jobs
-from hazeglass.studio.publisher_plans import warm_up
+from hazeglass.studio.publisher_side import PublisherSide, warm_up
 
-__all__ = ["serve"]
+__all__ = ["Settings", "make_app", "page", "serve"]
 
-_DOOR = '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}"><title>studio</title>'
+_LARGEST_REQUEST = 32 << 20  # a plan of 100,000 columns
+_PAGES = {"/": "home.html", "/publisher": "publisher.html", "/analyst": "analyst.html", "/help": "help.html"}
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_OPENING = (
+    '<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="0; url={link}"><title>studio</title>'
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a studio was started."""
+
+    port: int
+    token: str
+    folders: Folders
+    largest_upload: int = 1 << 30
+
+
+def make_app(settings: Settings, jobs: Jobs) -> Guard:
+    """The guarded application."""
+    sides = [route for side in (PublisherSide, AnalystSide) for route in side(settings.folders, jobs).routes()]
+    static = [
+        *(Route(path, _page_route(name)) for path, name in _PAGES.items()),
+        *(Route(f"/assets/{name}", _asset_route(name)) for name in _assets()),
+        Route("/favicon.ico", _asset_route("mark.svg")),
+    ]
+    app = Starlette(
+        routes=[*static, Route("/settings", _settings_route(settings)), *sides],
+        exception_handlers={HazeglassError: _clear_error, HTTPException: _http_error, Exception: _unexpected},
+    )
+    limits = {"/analyst/upload": settings.largest_upload}
+    return Guard(
+        app,
+        port=settings.port,
+        token=settings.token,
+        static=frozenset(route.path for route in static),
+        limit=lambda path: limits.get(path, _LARGEST_REQUEST),
+    )
+
+
+def _page_route(name: str) -> Any:
+    async def answer(request: Request) -> Response:
+        return HTMLResponse(page(name))
+
+    return answer
+
+
+@functools.cache
+def page(name: str) -> str:
+    """A page as every studio has it: what differs between studios is asked for with the page secret."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    from hazeglass.analyst import SELECTS, SOLVERS
+    from hazeglass.bundle.manifest import KINDS, TRANSFORMS
+
+    environment = Environment(
+        loader=PackageLoader("hazeglass.studio", "web"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    choices = {"selects": SELECTS, "solvers": SOLVERS, "kinds": KINDS, "transforms": TRANSFORMS}
+    return environment.get_template(name).render(choices)
+
+
+def _settings_route(settings: Settings) -> Any:
+    async def answer(request: Request) -> Response:
+        return JSONResponse({"folders": settings.folders.labels, "largest_upload": settings.largest_upload})
+
+    return answer
+
+
+def _asset_route(name: str) -> Any:
+    async def asset(request: Request) -> Response:
+        content, kind = _assets()[name]
+        return Response(content, media_type=kind)
+
+    return asset
+
+
+@functools.cache
+def _assets() -> dict[str, tuple[bytes, str]]:
+    """Every style sheet, script and picture by name; a name that is not here names nothing."""
+    from hazeglass.present.pages import raw_template
+
+    found = {"base.css": (raw_template("base.css").encode(), "text/css")}
+    for item in files("hazeglass.studio").joinpath("web").iterdir():
+        suffix = "." + item.name.rsplit(".", 1)[-1]
+        if suffix in _TYPES:
+            found[item.name] = (item.read_bytes(), _TYPES[suffix])
+    return found
+
+
+async def _clear_error(request: Request, error: Exception) -> Response:
+    status = 403 if isinstance(error, OutsideError) else 409 if isinstance(error, PrivacyRefusal) else 422
+    return JSONResponse({"error": str(error)}, status_code=status)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    nothing = error.status_code in (404, 405)
+    sentence = "There is nothing at this address of the studio." if nothing else error.detail
+    return JSONResponse({"error": sentence}, status_code=error.status_code)
+
+
+async def _unexpected(request: Request, error: Exception) -> Response:
+    return JSONResponse(
+        {"error": f"Something unexpected failed ({type(error).__name__}); the terminal of the studio says where."},
+        status_code=500,
+    )
 
 
 def serve(
@@ -116,7 +236,7 @@ def _listen(port: int) -> socket.socket:
 
 def _open_browser(link: str, workspace: Path) -> None:
     """Through a file only its owner can read: a command line, which everybody can, would show the token."""
-    door = workspace / "door.html"
-    door.touch(mode=0o600)
-    door.write_text(_DOOR.format(link=link), encoding="utf-8")
-    threading.Thread(target=webbrowser.open, args=(door.as_uri(),), daemon=True).start()
+    page = workspace / "open.html"
+    page.touch(mode=0o600)
+    page.write_text(_OPENING.format(link=link), encoding="utf-8")
+    threading.Thread(target=webbrowser.open, args=(page.as_uri(),), daemon=True).start()

@@ -1,4 +1,4 @@
-// The analyst's room: open, recover, look, take away. The view is report.html itself, in a frame without an origin.
+// The analyst's side: open, recover, look, take away. The view is report.html itself, in a frame without an origin.
 import {Browser} from "./browse.js";
 import {element, find, jobsOf, largestUpload, number, parsed, post, say, ticketed, whole} from "./page.js";
 import {Progress} from "./progress.js";

@@ -4,8 +4,8 @@ import {element, folders, post, say} from "./page.js";
 const words = {folder: "folder", data: "data", plan: "plan", ledger: "ledger", release: "release", archive: "archive"};
 
 export class Browser {
-  constructor(box, room, wanted, onPick) {
-    Object.assign(this, {box, room, wanted, onPick, root: folders.length === 1 ? 0 : null, path: []});
+  constructor(box, side, wanted, onPick) {
+    Object.assign(this, {box, side, wanted, onPick, root: folders.length === 1 ? 0 : null, path: []});
     this.crumbs = element("nav", {className: "crumbs", "aria-label": "Where you are"});
     this.list = element("ul", {className: "files"});
     this.note = element("p", {className: "note", hidden: true});
@@ -22,7 +22,7 @@ export class Browser {
       return;
     }
     try {
-      const {entries, left_out: leftOut} = await post("/" + this.room + "/folder", this.place());
+      const {entries, left_out: leftOut} = await post("/" + this.side + "/folder", this.place());
       const shown = entries.filter((entry) => entry.kind === "folder" || this.wanted.includes(entry.kind));
       this.list.replaceChildren(...shown.map((entry) => this.item(entry.name, entry.kind, () => this.pick(entry))));
       if (leftOut) say(this.note, leftOut + " more are not listed; put what you need into a folder of its own.", "hint");

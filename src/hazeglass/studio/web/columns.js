@@ -45,8 +45,8 @@ function card(column) {
   const box = element("div", {className: "column"},
     element("div", {className: "name"}, element("label", {className: "tick"}, use, element("b", {title: column.name}, column.name)), state),
     text("lower", "Lower", "decimal"), text("upper", "Upper", "decimal"),
-    select("kind", "Kind", [["continuous", "continuous"], ["integer", "integer"]]),
-    select("transform", "Transform", [["", "none"], ["log", "log"], ["log1p", "log1p"], ["sqrt", "sqrt"], ["asinh", "asinh"]]),
+    select("kind", "Kind", find("columns").dataset.kinds.split(" ").map((kind) => [kind, kind])),
+    select("transform", "Transform", [...find("bulk-transform").options].map((option) => [option.value, option.text])),
     text("reason", "Reason", "text"));
   show();
   return box;

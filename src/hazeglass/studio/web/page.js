@@ -1,4 +1,4 @@
-// Small tools both rooms use. Text reaches the page as text only; the page's policy forbids anything else.
+// Small tools both sides use. Text reaches the page as text only; the page's policy forbids anything else.
 export const find = (id) => document.getElementById(id);
 
 export function element(tag, attributes = {}, ...children) {
@@ -40,7 +40,7 @@ async function ask(path, options = {}) {
 
 export const post = (path, body, type = "application/json") =>
   ask(path, {method: "POST", headers: {"Content-Type": type}, body: type === "application/json" ? JSON.stringify(body) : body});
-export const jobsOf = (room) => ask("/" + room + "/jobs");
+export const jobsOf = (side) => ask("/" + side + "/jobs");
 
 // A path for a frame, a link or a stream, which cannot send the secret: its ticket proves that we hold it.
 export async function ticketed(path) {
@@ -52,12 +52,12 @@ export async function ticketed(path) {
 
 // Watch a job to its end. A stream that breaks reconnects by itself; one that was closed is opened anew if the studio still
 // knows the job. A page that is being left sees its stream closed too, and its timers do not run any more.
-export async function follow(room, id, onChange = () => {}) {
-  const events = await ticketed("/" + room + "/jobs/" + encodeURIComponent(id) + "/events");
+export async function follow(side, id, onChange = () => {}) {
+  const events = await ticketed("/" + side + "/jobs/" + encodeURIComponent(id) + "/events");
   return new Promise((resolve, reject) => {
     const again = async () => {
       let jobs;
-      try { jobs = await jobsOf(room); } catch (error) { warn(error.message); setTimeout(again, 2000); return; }
+      try { jobs = await jobsOf(side); } catch (error) { warn(error.message); setTimeout(again, 2000); return; }
       if (jobs.some((job) => job.id === id)) connect();
       else reject(new Error("This work is not known to the studio any more."));
     };

@@ -2,8 +2,8 @@
 import {element, follow, post} from "./page.js";
 
 export class Progress {
-  constructor(box, room) {
-    Object.assign(this, {box, room});
+  constructor(box, side) {
+    Object.assign(this, {box, side});
     this.words = element("p", {className: "step", role: "status"});
     this.time = element("span", {className: "time"});
     this.bar = element("progress", {max: 1, "aria-label": "Progress"});
@@ -18,13 +18,13 @@ export class Progress {
     this.cancel.disabled = false;
     this.cancel.onclick = async () => {
       this.cancel.disabled = true;
-      await post("/" + this.room + "/jobs/" + encodeURIComponent(id) + "/cancel", {}).catch(() => {});
+      await post("/" + this.side + "/jobs/" + encodeURIComponent(id) + "/cancel", {}).catch(() => {});
     };
     const clock = setInterval(() => {
       if (began !== null) this.time.textContent = Math.floor((Date.now() - began) / 1000) + " s";
     }, 250);
     try {
-      return await follow(this.room, id, (job) => {
+      return await follow(this.side, id, (job) => {
         began = began ?? Date.now() - 1000 * job.seconds;
         const step = job.step || job.state;
         const text = step[0].toUpperCase() + step.slice(1) + " …";

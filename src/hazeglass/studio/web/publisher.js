@@ -1,4 +1,4 @@
-// The publisher's room: a form, a look ahead, a question, and work that goes on behind the page.
+// The publisher's side: a form, a look ahead, a question, and work that goes on behind the page.
 import {Browser, placeInWords} from "./browse.js";
 import {drawColumns, startColumns} from "./columns.js";
 import {draft, forget, idColumn, missing, outFolder, plan, save, used} from "./draft.js";

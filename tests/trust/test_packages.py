@@ -1,4 +1,4 @@
-"""The two halves share nothing but the bundle, and importing one thing does not drag in another."""
+"""The two sides share nothing but the bundle, and importing one thing does not drag in another."""
 
 import shutil
 import subprocess

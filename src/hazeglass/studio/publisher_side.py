@@ -1,32 +1,167 @@
-"""Plans, previews and ledgers as the publisher's page sees them: public numbers in, public words out."""
+"""The publisher's side: choose a file, fill the plan, look ahead, publish.
+
+It never opens the data itself: plans and ledgers in, public numbers and words out; rows are read by the worker.
+"""
 
 from __future__ import annotations
 
 import math
+import shutil
 import tomllib
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from hazeglass.errors import BoundsMissingError, InputError, PlanError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 
-__all__ = [
-    "check_reasons",
-    "confirmation",
-    "ledger_state",
-    "look_ahead",
-    "new_ledger",
-    "plan_document",
-    "read_plan",
-    "warm_up",
-]
+from hazeglass.compute.places import SUFFIXES
+from hazeglass.errors import BoundsMissingError, InputError, PlanError
+from hazeglass.studio.side import Answers, Side, framed_page, number_in, read_json, zipped
+
+__all__ = ["PublisherSide", "confirmation", "ledger_state", "look_ahead", "new_ledger", "remove_partial", "warm_up"]
 
 _LARGEST_PLAN = 16 << 20
-_RELEASED = {
-    "table": "every row of {} columns, with noise in every cell,",
-    "moments": "noisy means and products of {} columns, and no row,",
-    "synthetic": "made-up rows of {} columns, drawn from noisy moments, and no real row,",
-}
+_LEDGER_MARK = slice(68, 72)  # where an SQLite file says whose it is
+
+
+class PublisherSide(Side):
+    """Routes below /publisher."""
+
+    name = "publisher"
+    worker = "hazeglass.studio.publisher_worker"
+
+    def gets(self) -> Answers:
+        """Results."""
+        return {"jobs/{job}/bundle.zip": self.bundle, "jobs/{job}/statement.html": self.statement}
+
+    def posts(self) -> Answers:
+        """Work, and questions about plans and ledgers."""
+        return {
+            "look": self.look,
+            "plan/read": self.read,
+            "plan/text": self.text,
+            "preview": self.preview,
+            "ledger": self.ledger,
+            "ledger/new": self.ledger_new,
+            "check": self.check,
+            "publish": self.publish,
+        }
+
+    def file_kind(self, path: Path) -> str | None:
+        """Data, plans and ledgers."""
+        if path.name.lower().endswith(tuple(SUFFIXES)):
+            return "data"
+        if path.suffix.lower() == ".toml":
+            return "plan"
+        return "ledger" if _is_ledger(path) else None
+
+    async def look(self, request: Request) -> Response:
+        """Start reading a file's names and kinds."""
+        data = self._data((await read_json(request)).get("data"))
+        return await self.start({"operation": "look", "data": str(data)}, data.name)
+
+    async def read(self, request: Request) -> Response:
+        """A plan.toml as the form understands it."""
+        path = self._folders.resolve((await read_json(request)).get("plan"))
+        return JSONResponse(await run_in_threadpool(read_plan, path))
+
+    async def text(self, request: Request) -> Response:
+        """The form as a plan.toml."""
+        from hazeglass.publisher.plan_file import plan_text
+
+        document = plan_document(await read_json(request))
+        return PlainTextResponse(await run_in_threadpool(plan_text, document))
+
+    async def preview(self, request: Request) -> Response:
+        """What the promise means and what the release will be good for."""
+        body = await read_json(request)
+        rows = number_in(body, "rows", whole=True)
+        return JSONResponse(await run_in_threadpool(look_ahead, plan_document(body), rows))
+
+    async def ledger(self, request: Request) -> Response:
+        """A ledger's state."""
+        path = self._folders.resolve((await read_json(request)).get("ledger"))
+        return JSONResponse(await run_in_threadpool(ledger_state, path))
+
+    async def ledger_new(self, request: Request) -> Response:
+        """Start a ledger."""
+        body = await read_json(request)
+        path = self._folders.new_place(body.get("folder"), body.get("name"))
+        return JSONResponse(await run_in_threadpool(new_ledger, path, body))
+
+    async def check(self, request: Request) -> Response:
+        """Everything that can be refused before the rows are read, and the promise in one sentence."""
+        body = await read_json(request)
+        wanted = self._wanted(body)
+        sentence = await run_in_threadpool(confirmation, plan_document(body), wanted["ledger"])
+        return JSONResponse({"sentence": sentence, "name": Path(wanted["out"]).name})
+
+    async def publish(self, request: Request) -> Response:
+        """Start publishing."""
+        body = await read_json(request)
+        document = plan_document(body)
+        wanted = self._wanted(body)
+        await run_in_threadpool(confirmation, document, wanted["ledger"])
+        out = Path(wanted["out"])
+        work = {"operation": "publish", "document": document, **wanted}
+        return await self.start(work, out.name, target=out, clean_up=lambda: remove_partial(out))
+
+    async def bundle(self, request: Request) -> Response:
+        """The release as a .zip."""
+        folder = self._release(request)
+        return zipped(folder, folder.name)
+
+    async def statement(self, request: Request) -> Response:
+        """The release's own privacy statement."""
+        return framed_page(self._release(request) / "statement.html")
+
+    def _release(self, request: Request) -> Path:
+        target = self.finished(request, "publish").target
+        if target is None or not (target / "statement.html").is_file():
+            raise InputError("the release is not where it was written any more; it was moved or removed.")
+        return target
+
+    def _data(self, place: Any) -> Path:
+        path = self._folders.resolve(place)
+        if self.kind(path) != "data":
+            raise InputError(f"the data must be a file that ends in {', '.join(SUFFIXES)}; choose such a file.")
+        return path
+
+    def _wanted(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The places and the number of rows of a request to publish, all checked."""
+        from hazeglass.bundle.writer import check_new
+
+        check_reasons(plan_document(body))
+        out = self._folders.new_place(body.get("folder"), body.get("name"))
+        check_new(out)
+        ledger = body.get("ledger")
+        rows = number_in(body, "rows", whole=True)
+        if rows < 2:
+            raise InputError(f"a release needs at least 2 rows, and {rows} was given as their number.")
+        return {
+            "data": str(self._data(body.get("data"))),
+            "out": str(out),
+            "ledger": None if ledger is None else str(self._folders.resolve(ledger)),
+            "rows": rows,
+        }
+
+
+def _is_ledger(path: Path) -> bool:
+    from hazeglass.publisher.ledger_events import APPLICATION_ID
+
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(_LEDGER_MARK.stop)[_LEDGER_MARK] == APPLICATION_ID.to_bytes(4, "big")
+
+
+def remove_partial(out: Path) -> None:
+    """What a killed worker left beside the place of its release."""
+    literal = out.name.replace("[", "[[]")
+    for folder in out.parent.glob(f".{literal}.partial-*"):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def plan_document(body: dict[str, Any]) -> dict[str, Any]:
@@ -104,6 +239,7 @@ def check_reasons(document: dict[str, Any]) -> None:
 def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     """What publishing will promise, in one sentence; refused where the plan or the ledger refuses it."""
     from hazeglass.guarantee.explain import explain
+    from hazeglass.present.statement import FORMS
     from hazeglass.publisher.ledger import Ledger, charge_of
     from hazeglass.publisher.plan import Plan
 
@@ -116,7 +252,7 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     odds = explain(plan.guarantee, plan.unit, plan.delta).odds[1]
     small = f"{plan.delta:g}".replace("e-0", "e-").replace("-", "\u2011")  # a hyphen at which no line breaks
     return (
-        f"You publish {_RELEASED[plan.form].format(len(plan.columns))} and promise for good that {plan.unit.in_words} "
+        f"You publish {len(plan.columns)} columns ({FORMS[plan.form]}) and promise for good that {plan.unit.in_words} "
         f"stays hidden: whoever knows everything else and may accuse wrongly in 1 case of 100 is right in at most "
         f"{100 * odds.true_positive_rate:.3g} of 100 (epsilon = {plan.epsilon:.4g} at delta = {small}){after}."
     )

@@ -1,4 +1,4 @@
-"""The analyst's room without its page."""
+"""The analyst's side without its page."""
 
 import io
 import threading
@@ -36,7 +36,7 @@ def opened(studio, **body):
 def test_the_journey_from_a_release_to_its_files(released):
     entries = released.post("/analyst/folder", {"root": 0, "path": ""}).json()["entries"]
     assert {"name": "release", "kind": "release"} in entries
-    assert all(entry["name"] != "rows.csv" for entry in entries), "raw tables are no business of this room"
+    assert all(entry["name"] != "rows.csv" for entry in entries), "raw tables are no business of this side"
     first = opened(released, release=HERE)
     assert first["result"]["title"] == "Zähler"
     assert "_folder" not in first["result"], "where things lie on the disk stays here"
@@ -111,7 +111,7 @@ def test_what_is_no_release_is_not_opened(studio, path):
     assert studio.post("/analyst/open", {"release": {"root": 0, "path": path}}).status_code in (403, 422)
 
 
-def test_options_that_mean_nothing_and_the_other_rooms_work_are_refused(released):
+def test_options_that_mean_nothing_and_the_other_sides_work_are_refused(released):
     first = opened(released, release=HERE)
     for options in ({"fdr": 2}, {"fdr": 0.1, "select": "guess"}, {"fdr": 0.1, "alpha": -1}, {}):
         assert released.post("/analyst/recover", {"opened": first["id"], **options}).status_code == 422

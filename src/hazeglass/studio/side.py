@@ -1,13 +1,13 @@
-"""What both rooms do alike: read a request, answer it, let jobs be watched and cancelled, hand out files."""
+"""What both sides do alike: browse folders, watch and cancel work, read requests, hand out files."""
 
 from __future__ import annotations
 
 import json
 import math
 import zipfile
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -19,17 +19,9 @@ from hazeglass.errors import InputError
 from hazeglass.studio.folders import Folders
 from hazeglass.studio.jobs import ENDED, Job, Jobs
 
-__all__ = [
-    "attached",
-    "finished_job",
-    "folder_listing",
-    "framed_page",
-    "job_routes",
-    "number_in",
-    "read_json",
-    "zipped",
-]
+__all__ = ["Answers", "Side", "attached", "framed_page", "number_in", "read_json", "zipped"]
 
+Answers = Mapping[str, Callable[[Request], Awaitable[Response]]]
 _CHUNK = 1 << 20
 # A finished page of somebody's release: it may run the scripts whose hashes it states and nothing else, and as a
 # document without an origin it can reach neither the studio nor its cookie.
@@ -40,6 +32,84 @@ _FRAMED = {
     ),
     "Cross-Origin-Opener-Policy": "unsafe-none",  # a page without an origin of its own cannot have the other
 }
+
+
+class Side:
+    """Routes below the side's name; of all work in the studio it sees its own alone."""
+
+    name: ClassVar[str]
+    worker: ClassVar[str]
+
+    def __init__(self, folders: Folders, jobs: Jobs) -> None:
+        self._folders, self._jobs = folders, jobs
+
+    def gets(self) -> Answers:
+        """What can be read, by its path below the side."""
+        raise NotImplementedError
+
+    def posts(self) -> Answers:
+        """What can be asked for, by its path below the side."""
+        raise NotImplementedError
+
+    def file_kind(self, path: Path) -> str | None:
+        """What this side can use a file for."""
+        raise NotImplementedError
+
+    def routes(self) -> list[Route]:
+        """All but the page itself."""
+        gets = {"jobs": self.jobs, "jobs/{job}/events": self.events, **self.gets()}
+        posts = {"folder": self.folder, "jobs/{job}/cancel": self.cancel, **self.posts()}
+        return [
+            Route(f"/{self.name}/{path}", answer, methods=[method])
+            for method, answers in (("GET", gets), ("POST", posts))
+            for path, answer in answers.items()
+        ]
+
+    async def folder(self, request: Request) -> Response:
+        """What lies in the folder that a request names, as far as this side can use it."""
+        place = await read_json(request)
+        return JSONResponse(await run_in_threadpool(self._folders.listing, place, self.kind))
+
+    async def jobs(self, request: Request) -> Response:
+        """All work of this side."""
+        return JSONResponse([job.snapshot() for job in self._jobs.of_side(self.name)])
+
+    async def events(self, request: Request) -> Response:
+        """A job's state as it changes."""
+        return StreamingResponse(_event_stream(self._jobs, self._job(request)), media_type="text/event-stream")
+
+    async def cancel(self, request: Request) -> Response:
+        """Stop a job."""
+        job = self._job(request)
+        await self._jobs.cancel(job)
+        return JSONResponse(job.snapshot())
+
+    def kind(self, path: Path) -> str | None:
+        """What this side can use a file or a folder for."""
+        if path.is_dir():
+            return "release" if (path / "release.json").is_file() else "folder"
+        return self.file_kind(path)
+
+    async def start(self, wanted: dict[str, Any], label: str, **options: Any) -> Response:
+        """Start this side's worker; `options` are those of :meth:`Jobs.start`."""
+        job = await self._jobs.start(self.worker, wanted, side=self.name, label=label, **options)
+        return JSONResponse({"job": job.id})
+
+    def finished(self, request: Request, kind: str) -> Job:
+        """The job a page asks results of."""
+        job = self._job(request)
+        if job.kind != kind or job.state != "done":
+            state = job.state if job.state in ENDED else "not finished"
+            raise InputError(f"there is no result here: the work is {state}.")
+        return job
+
+    def _job(self, request: Request) -> Job:
+        return self._jobs.get(self.name, request.path_params["job"])
+
+
+async def _event_stream(jobs: Jobs, job: Job) -> AsyncIterator[str]:
+    async for snapshot in jobs.watch(job):
+        yield ": still here\n\n" if snapshot is None else f"data: {json.dumps(snapshot)}\n\n"
 
 
 async def read_json(request: Request) -> dict[str, Any]:
@@ -53,12 +123,6 @@ async def read_json(request: Request) -> dict[str, Any]:
     return document
 
 
-async def folder_listing(request: Request, folders: Folders, kind: Callable[[Path], str | None]) -> Response:
-    """What lies in the folder that a request names, as far as it has a kind."""
-    place = await read_json(request)
-    return JSONResponse(await run_in_threadpool(folders.listing, place, kind))
-
-
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
@@ -70,42 +134,6 @@ def number_in(document: dict[str, Any], key: str, *, whole: bool = False) -> Any
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
         raise InputError(f"{key.replace('_', ' ')} must be a {'whole ' if whole else ''}number.")
     return value
-
-
-def job_routes(room: str, jobs: Jobs) -> list[Route]:
-    """List, watch, cancel."""
-
-    async def listed(request: Request) -> Response:
-        return JSONResponse([job.snapshot() for job in jobs.of_room(room)])
-
-    async def events(request: Request) -> Response:
-        job = jobs.get(room, request.path_params["job"])
-        return StreamingResponse(_event_stream(jobs, job), media_type="text/event-stream")
-
-    async def cancel(request: Request) -> Response:
-        job = jobs.get(room, request.path_params["job"])
-        await jobs.cancel(job)
-        return JSONResponse(job.snapshot())
-
-    return [
-        Route(f"/{room}/jobs", listed),
-        Route(f"/{room}/jobs/{{job}}/events", events),
-        Route(f"/{room}/jobs/{{job}}/cancel", cancel, methods=["POST"]),
-    ]
-
-
-async def _event_stream(jobs: Jobs, job: Job) -> AsyncIterator[str]:
-    async for snapshot in jobs.watch(job):
-        yield ": still here\n\n" if snapshot is None else f"data: {json.dumps(snapshot)}\n\n"
-
-
-def finished_job(jobs: Jobs, room: str, request: Request, kind: str) -> Job:
-    """The job a page asks results of."""
-    job = jobs.get(room, request.path_params["job"])
-    if job.kind != kind or job.state != "done":
-        state = job.state if job.state in ENDED else "not finished"
-        raise InputError(f"there is no result here: the work is {state}.")
-    return job
 
 
 def framed_page(path: Path) -> Response:

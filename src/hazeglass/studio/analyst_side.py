@@ -1,4 +1,4 @@
-"""The analyst's room: open a release, recover its graph, look at it, take it away."""
+"""The analyst's side: open a release, recover its graph, look at it, take it away."""
 
 from __future__ import annotations
 
@@ -11,54 +11,39 @@ from urllib.parse import urlsplit
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.responses import Response
 
 from hazeglass.analyst import SELECTS, SOLVERS
 from hazeglass.errors import InputError
-from hazeglass.studio.folders import Folders
-from hazeglass.studio.jobs import Job, Jobs
-from hazeglass.studio.room import (
-    attached,
-    finished_job,
-    folder_listing,
-    framed_page,
-    job_routes,
-    number_in,
-    read_json,
-    zipped,
-)
+from hazeglass.studio.jobs import Job
+from hazeglass.studio.side import Answers, Side, attached, framed_page, number_in, read_json, zipped
 
-__all__ = ["AnalystRoom"]
+__all__ = ["AnalystSide"]
 
-ROOM = "analyst"
-_WORKER = "hazeglass.studio.analyst_worker"
 _LARGEST_UNPACKED = 8 << 30
 
 
-class AnalystRoom:
+class AnalystSide(Side):
     """Routes below /analyst."""
 
-    def __init__(self, folders: Folders, jobs: Jobs) -> None:
-        self._folders, self._jobs = folders, jobs
+    name = "analyst"
+    worker = "hazeglass.studio.analyst_worker"
 
-    def routes(self) -> list[Route]:
-        """All but the page itself."""
-        post = ["POST"]
-        return [
-            Route(f"/{ROOM}/folder", self.folder, methods=post),
-            Route(f"/{ROOM}/upload", self.upload, methods=post),
-            Route(f"/{ROOM}/open", self.open, methods=post),
-            Route(f"/{ROOM}/recover", self.recover, methods=post),
-            Route(f"/{ROOM}/jobs/{{job}}/report.html", self.report),
-            Route(f"/{ROOM}/jobs/{{job}}/graph.zip", self.everything),
-            Route(f"/{ROOM}/jobs/{{job}}/files/{{name}}", self.file),
-            *job_routes(ROOM, self._jobs),
-        ]
+    def gets(self) -> Answers:
+        """Results."""
+        return {
+            "jobs/{job}/report.html": self.report,
+            "jobs/{job}/graph.zip": self.everything,
+            "jobs/{job}/files/{name}": self.file,
+        }
 
-    async def folder(self, request: Request) -> Response:
-        """Releases and archives below a folder."""
-        return await folder_listing(request, self._folders, _kind)
+    def posts(self) -> Answers:
+        """Work."""
+        return {"upload": self.upload, "open": self.open, "recover": self.recover}
+
+    def file_kind(self, path: Path) -> str | None:
+        """An archive may hold a release."""
+        return "archive" if path.suffix.lower() == ".zip" else None
 
     async def upload(self, request: Request) -> Response:
         """Take a .zip from the browser and open it; the guard has bounded its size."""
@@ -80,24 +65,22 @@ class AnalystRoom:
             address = _loopback(body["address"])
             return await self._open(address, address)
         path = self._folders.resolve(body.get("release"))
-        if _kind(path) is None:
+        if self.kind(path) is None:
             raise InputError("a release is a folder with a release.json, or a .zip of one; choose such.")
         return await self._open(str(path), path.name)
 
     async def _open(self, source: str, label: str, *, ours: bool = False) -> Response:
         request = {"operation": "open", "source": source, "ours": ours, "largest": _LARGEST_UNPACKED}
-        job = await self._jobs.start(_WORKER, request, room=ROOM, label=label)
-        return JSONResponse({"job": job.id})
+        return await self.start(request, label)
 
     async def recover(self, request: Request) -> Response:
         """Start recovering the graph of a release that was opened."""
         body = await read_json(request)
-        opened = self._jobs.get(ROOM, str(body.get("opened")))
+        opened = self._jobs.get(self.name, str(body.get("opened")))
         if opened.kind != "open" or opened.state != "done":
             raise InputError("a release must be opened and verified before its graph is recovered.")
         wanted = {"operation": "recover", "source": opened.result["_folder"], **_options(body)}
-        job = await self._jobs.start(_WORKER, wanted, room=ROOM, label=opened.result["title"])
-        return JSONResponse({"job": job.id})
+        return await self.start(wanted, opened.result["title"])
 
     async def report(self, request: Request) -> Response:
         """report.html, byte for byte as `recover` writes it, in a frame without an origin."""
@@ -115,18 +98,11 @@ class AnalystRoom:
         return attached(_results(job) / name)
 
     def _recovered(self, request: Request) -> Job:
-        return finished_job(self._jobs, ROOM, request, "recover")
+        return self.finished(request, "recover")
 
 
 def _results(job: Job) -> Path:
     return job.folder / "graph"
-
-
-def _kind(path: Path) -> str | None:
-    """What the analyst can use a file for."""
-    if path.is_dir():
-        return "release" if (path / "release.json").is_file() else "folder"
-    return "archive" if path.suffix.lower() == ".zip" else None
 
 
 def _loopback(address: Any) -> str:
