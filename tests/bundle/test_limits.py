@@ -214,3 +214,10 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", full)
     with pytest.raises(OutputError, match=r"cannot write beside .*No space left"), new_folder(tmp_path / "out"):
         pass
+
+
+@pytest.mark.parametrize("name", ["data/open-me.parquet", "data/part-1.parquet", "data/part-00001.parquet"])
+def test_rows_lie_in_parts_of_the_usual_names_and_nowhere_else(make_plan, table, tmp_path, name):
+    release = hg.publish(table, make_plan(form="table"), tmp_path / "r")
+    (release.path / "data/part-00000.parquet").rename(release.path / name)
+    refused(reseal(release.path), "holds no other parts than data/")
