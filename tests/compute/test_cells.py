@@ -172,8 +172,8 @@ def test_a_float_too_coarse_or_a_number_too_long_names_nobody():
 
 @pytest.mark.parametrize("kind", ["decimal32", "run-length dictionary"])
 def test_types_that_arrow_cannot_convert_are_read_cell_by_cell(kind):
-    if kind == "decimal32" and not hasattr(pa, "decimal32"):
-        pytest.skip("this Arrow has no such type")
+    if not hasattr(pa, "decimal32"):
+        pytest.skip("this Arrow is too old for such types")
     column = (
         pa.array([Decimal("7.0"), None], pa.decimal32(3, 1))
         if kind == "decimal32"

@@ -43,7 +43,7 @@ def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
     try:
         return _from_objects(column, text) if isinstance(column, list) else _from_arrow(_plain(column), text)
     except pa.ArrowNotImplementedError:  # a type that Arrow knows and cannot convert
-        return _from_objects(column.to_pylist(), text)
+        return _from_objects(_cells(column), text)
 
 
 def _from_arrow(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]:
@@ -138,7 +138,7 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
         if not isinstance(column, list):
             return _ids_from_arrow(_plain(column), text)
     except pa.ArrowNotImplementedError:
-        column = column.to_pylist()
+        column = _cells(column)
     return _each(column, lambda cell: canonical_id(cell, text))
 
 
@@ -274,6 +274,14 @@ def _each(cells: Iterable[Any], rule: Callable[[Any], str | None]) -> pa.Array:
     import pyarrow as pa
 
     return pa.array([rule(cell) for cell in cells], pa.string())
+
+
+def _cells(column: Column) -> list[Any]:
+    """The cells as Python's objects; an old Arrow cannot give those of some types, and then they are all missing."""
+    try:
+        return list(column.to_pylist())
+    except TypeError:
+        return [None] * len(column)
 
 
 def _plain(column: Column) -> pa.Array:

@@ -183,7 +183,7 @@ def frame_columns(data: Any) -> dict[str, Column]:
             f"data must be a table (NumPy, pandas, polars, Arrow, dask) or the path of a CSV or Parquet file, "
             f"got {type(data).__name__}."
         ) from None
-    return {str(series.name): _arrow_or_list(series) for series in frame.iter_columns()}
+    return {str(name): _arrow_or_list(frame[name]) for name in frame.columns}
 
 
 def _arrow_or_list(series: Any) -> Column:

@@ -273,6 +273,7 @@ def _fingerprint(ids: pa.Array) -> bytes:
 def _tell(sentence: str) -> None:
     """To standard error and nowhere else: no release and no answer may hold it, and no filter makes it an error."""
     sys.stderr.write(f"{sentence}\n")
+    sys.stderr.flush()
 
 
 def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolArray, int]:
