@@ -168,7 +168,7 @@ def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) ->
         (off_diagonal, stage.tau),
     )
     for stated, expected in claims:
-        if not np.allclose(stated * stage.rows, expected, rtol=0.01):
+        if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
             raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
     if not max(np.abs(released.mean).max(), np.abs(released.second).max()) <= _LARGEST_VALUE:
         raise BundleError("moments.parquet holds a number too large to be one. Ask for a new copy.")
