@@ -193,3 +193,13 @@ def test_a_piece_of_kept_rows_is_shown_without_them(make_plan, people):
     assert repr(piece).startswith("<rows of")
     assert "kept" not in repr(piece)
     assert not piece.public  # which rows are kept is as secret as the ids
+
+
+@pytest.mark.parametrize("rows", [1, 5])
+def test_progress_says_nothing_of_the_number_of_rows(make_plan, rows, monkeypatch, tmp_path):
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 4)
+    ids = ["mine"] * rows + [f"p{k}" for k in range(20)]
+    data, seen = pa.table({"customer_no": ids, **dict.fromkeys("abc", np.zeros(len(ids)))}), []
+    plan = make_plan(protects="person", id_column="customer_no", max_rows=5)
+    hg.publish(data, plan, tmp_path / "r", progress=seen.append)
+    assert seen == [21, 21]

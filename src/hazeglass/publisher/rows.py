@@ -240,11 +240,13 @@ class Rows:
             seen |= found.seen
             unread += found.unread
             done += found.rows
-            if self.progress is not None:
-                self.progress(done if self.persons is None else round(done * self.persons / max(1, self.n)))
+            if self.progress is not None and self.persons is None:
+                self.progress(done)
             yield found.value
         if done != self.n:
             raise DataError("the number of rows changed while they were read. Start again when nothing writes to them.")
+        if self.progress is not None and self.persons is not None:
+            self.progress(self.persons)  # on the way there only numbers of rows could be said, which are secret
         self.unread = unread
         self._empty = [name for name, any_number in zip(self.plan.names, seen, strict=True) if not any_number]
 
