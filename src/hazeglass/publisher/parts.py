@@ -206,7 +206,7 @@ class Buckets:
         if path not in self._open:
             if len(self._open) >= _OPEN_FILES:
                 self._open.popitem(last=False)
-            self._open[path] = pa.ipc.open_file(pa.memory_map(str(path)))
+            self._open[path] = pa.ipc.open_file(pa.OSFile(str(path)))
         return self._open[path]
 
 
