@@ -11,7 +11,7 @@ from hazeglass.audit.table_attack import attack_table, lowest_bit
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.lattice import lattice_noise
-from hazeglass.guarantee.sensitivity import moments_distance
+from hazeglass.guarantee.units import moments_distance
 from hazeglass.publisher.moments import publish_moments
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows

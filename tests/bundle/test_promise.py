@@ -13,7 +13,7 @@ from hazeglass.bundle.promise import check_manifest
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 
 from .forgery import reseal
 

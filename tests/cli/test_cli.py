@@ -401,7 +401,7 @@ def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(
     from hazeglass.bundle.manifest import KINDS, TRANSFORMS
     from hazeglass.compute.engines import ENGINES
     from hazeglass.glasso import auto
-    from hazeglass.guarantee.sensitivity import UNITS
+    from hazeglass.guarantee.units import UNITS
     from hazeglass.present.statement import FORMS
     from hazeglass.studio.server import page
 

@@ -4,7 +4,7 @@ import pytest
 
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 
 
 def test_odds_come_straight_from_the_tradeoff_curve():

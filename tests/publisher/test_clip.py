@@ -15,7 +15,7 @@ from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 from hazeglass.publisher import clip, noise
 from hazeglass.publisher.clip import SEARCH_STEPS, clip_to_lattice, radius_grid, row_lengths, standardise_to_lattice
 from hazeglass.publisher.randomness import SeededBits

@@ -16,7 +16,7 @@ import hazeglass as hg
 from hazeglass.errors import HazeglassError, InputError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import TAIL_SCALES, lattice_noise
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.clip import answer_noise, radius_grid, search_radius
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.moments import design_stages

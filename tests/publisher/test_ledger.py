@@ -11,7 +11,7 @@ import pytest
 
 from hazeglass.errors import BudgetExceededError, InputError, OutputError
 from hazeglass.guarantee.budget import Charge, compose
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.ledger_events import append, read_events
 

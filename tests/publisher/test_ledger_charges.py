@@ -13,7 +13,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, BundleError, DataError, PrivacyRefusal
 from hazeglass.guarantee.budget import Charge
-from hazeglass.guarantee.sensitivity import UNITS, Unit
+from hazeglass.guarantee.units import UNITS, Unit
 from hazeglass.publisher.ledger import Account, AnnouncedBits, Ledger, charged
 from hazeglass.publisher.publish import rehearse
 from hazeglass.publisher.randomness import SecretBits

@@ -13,7 +13,7 @@ from hazeglass.analyst.selection import effective_rows
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit, moments_distance
+from hazeglass.guarantee.units import Unit, moments_distance
 from hazeglass.publisher import moments as module
 from hazeglass.publisher.moments import standardisation
 from hazeglass.publisher.randomness import SecretBits

@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.fixedpoint import exp_neg
-from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, cumulative_thresholds
+from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, cumulative_thresholds, exp_neg
 from hazeglass.publisher import noise as module
 from hazeglass.publisher.kernels import _survives, staircase
 from hazeglass.publisher.noise import draw, total_variation

@@ -10,7 +10,7 @@ from tests.conftest import plan_document
 import hazeglass as hg
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, PrivacyRefusal
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.plan import Plan
 
 

@@ -36,7 +36,7 @@ from hazeglass.bundle.writer import BundleWriter
 from hazeglass.compute import cells, lines, pieces, places, tables
 from hazeglass.compute.engines import ENGINES
 from hazeglass.errors import DataError, PlanError
-from hazeglass.guarantee.sensitivity import UNITS
+from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher import clip, moments, parts, publish, synthetic
 from hazeglass.publisher.plan_file import PLAN_SCHEMA
 from hazeglass.publisher.randomness import SeededBits

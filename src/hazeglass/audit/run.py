@@ -18,7 +18,7 @@ from hazeglass.audit.moments_attack import attack_moments, attack_presence, atta
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
 from hazeglass.audit.table_attack import attack_table
 from hazeglass.errors import InputError
-from hazeglass.guarantee.sensitivity import UNITS
+from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
 

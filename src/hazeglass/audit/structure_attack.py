@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from hazeglass.audit.certify import Certificate
 from hazeglass.errors import HazeglassError
-from hazeglass.guarantee.sensitivity import table_distance
+from hazeglass.guarantee.units import table_distance
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import publish as publish_rows
 

@@ -10,8 +10,6 @@ from pathlib import Path
 from hazeglass.bundle.integrity import MOST_FILES, check_name
 from hazeglass.errors import BundleError
 
-__all__ = ["unpack"]
-
 _CHUNK = 1 << 20
 # Noise hardly shrinks and JSON shrinks by 20; what grows more than this was made to fill a disk.
 _LARGEST_GROWTH = 100

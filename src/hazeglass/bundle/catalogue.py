@@ -16,8 +16,6 @@ from hazeglass.bundle.manifest import Manifest
 from hazeglass.errors import BundleError, HazeglassWarning, warn
 from hazeglass.present.statement import statement
 
-__all__ = ["DERIVED", "check_derived", "derived", "json_pieces"]
-
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
 
 # Name, Data Package type, Croissant type and description of a column.

@@ -15,8 +15,6 @@ from hazeglass.bundle.integrity import LARGEST_JSON, MOST_FILES
 from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION
 from hazeglass.errors import BundleError
 
-__all__ = ["check_size", "parse_manifest", "release_schema"]
-
 _DEEPEST = 32
 _LONGEST_INTEGER = 19
 # Possessive, so that no state is kept per character; a string without an end ends here with the text, so that its other

@@ -17,8 +17,6 @@ from hazeglass.bundle.sign import SIGNATURE, SIGNATURE_BYTES
 from hazeglass.bundle.writer import CHECKSUMS
 from hazeglass.errors import BundleError
 
-__all__ = ["fetch_archive", "fetch_bundle"]
-
 _CHUNK = 1 << 16
 _SECONDS_WITHOUT_A_BYTE = 30
 _SECONDS_IN_ALL = 3600

@@ -14,8 +14,6 @@ from typing import Any
 
 from hazeglass.errors import BundleError
 
-__all__ = ["PHYSICAL_TYPES", "footer_rows"]
-
 _MAGIC = b"PAR1"
 # Kinds of values, as the protocol numbers them.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 8, 9, 12

@@ -15,8 +15,6 @@ from hazeglass.bundle.sign import SIGNATURE
 from hazeglass.bundle.writer import CHECKSUMS, sha256_of
 from hazeglass.errors import BundleError
 
-__all__ = ["LARGEST_JSON", "MOST_FILES", "check_files", "check_name", "parse_checksums", "read_checksums"]
-
 LARGEST_JSON = 64 << 20
 MOST_FILES = 100_000
 _LONGEST_NAME, _MOST_PARTS_OF_A_NAME = 200, 3  # an archive may hold the release as one folder

@@ -14,26 +14,7 @@ import numpy.typing as npt
 from hazeglass.errors import BoundsMissingError, BundleError, HazeglassError, PlanError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit
-
-__all__ = [
-    "FORMAT",
-    "FORMAT_VERSION",
-    "KINDS",
-    "NOISES",
-    "TRANSFORMS",
-    "CellNoise",
-    "Column",
-    "Form",
-    "LedgerReference",
-    "Manifest",
-    "Part",
-    "RadiusSearch",
-    "Stage",
-    "SyntheticNote",
-    "Transform",
-    "pooled_rows",
-]
+from hazeglass.guarantee.units import Unit
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "2.0"

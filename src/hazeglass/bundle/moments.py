@@ -15,16 +15,6 @@ from hazeglass.features.harmonics import DEGREES, Feature, features_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "MOMENT_COLUMNS",
-    "ReleasedMoments",
-    "moment_batches",
-    "moment_rows",
-    "moments_from_arrow",
-    "moments_schema",
-    "moments_to_arrow",
-]
-
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 _ENTRIES_AT_ONCE = 1 << 20

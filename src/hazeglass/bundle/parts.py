@@ -18,8 +18,6 @@ from hazeglass.features.harmonics import DEGREES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["check_moments", "check_parts", "check_rows", "parts_below", "table_row_groups"]
-
 # Noise has at least a fraction of a bit per cell, so a table that claims more cells than this per byte holds no noise.
 _CELLS_PER_BYTE = 200
 _FREE_CELLS = 1 << 20

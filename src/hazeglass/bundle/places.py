@@ -14,8 +14,6 @@ from hazeglass.bundle.archive import unpack
 from hazeglass.bundle.download import fetch_archive, fetch_bundle
 from hazeglass.errors import BundleError
 
-__all__ = ["LARGEST_BUNDLE", "Place", "local_folder"]
-
 LARGEST_BUNDLE = 16 << 30
 _ADDRESS = re.compile(r"(?i)([a-z][a-z0-9+.-]*)://")
 

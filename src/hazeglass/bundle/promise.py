@@ -14,7 +14,7 @@ from hazeglass.bundle.moments import moment_rows
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, lattice_noise
-from hazeglass.guarantee.sensitivity import (
+from hazeglass.guarantee.units import (
     Unit,
     bisect_radius,
     count_weight,
@@ -23,8 +23,6 @@ from hazeglass.guarantee.sensitivity import (
     radius_grid,
     table_distance,
 )
-
-__all__ = ["check_manifest"]
 
 _TOLERANCE = 1e-6
 _LEAST_LOSS_PER_DRAW = 2.0**-128  # noise is made of numbers of 128 bits, so no draw of it is closer to the ideal

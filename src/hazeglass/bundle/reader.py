@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["Release", "load"]
-
 _BLOCK_CELLS = 1 << 19
 
 

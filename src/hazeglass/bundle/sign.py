@@ -16,16 +16,6 @@ from hazeglass.errors import BundleError, InputError, OutputError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-__all__ = [
-    "SIGNATURE",
-    "SIGNATURE_BYTES",
-    "Signature",
-    "check_signature",
-    "new_key",
-    "read_private_key",
-    "read_public_key",
-]
-
 SIGNATURE = "release.sig"
 Signature = Literal["none", "not checked", "valid"]
 SIGNATURE_BYTES = 64

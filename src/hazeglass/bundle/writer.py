@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-__all__ = ["CHECKSUMS", "BundleWriter", "check_new", "new_folder", "sha256_of"]
-
 CHECKSUMS = "SHA256SUMS"
 _CHUNK = 1 << 20
 _LARGEST_DICTIONARY = 1 << 30

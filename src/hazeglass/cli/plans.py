@@ -12,7 +12,7 @@ from rich.table import Table
 
 from hazeglass.cli.terminal import DataArgument, JsonOption, Printer, QuietOption, clear_errors, group, plain
 from hazeglass.errors import InputError, PrivacyRefusal
-from hazeglass.guarantee.sensitivity import Unit, UnitName
+from hazeglass.guarantee.units import Unit, UnitName
 
 if TYPE_CHECKING:
     from hazeglass.publisher.ledger import Summary

@@ -17,8 +17,6 @@ from hazeglass.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["CATALOGUE", "HOMES", "Dataset", "Edges", "Entry", "entry"]
-
 Edges = frozenset[frozenset[str]]
 FloatArray = npt.NDArray[np.float64]
 # Buildings 12 and 15 read zero in half of their hours and were left out.

@@ -28,8 +28,6 @@ from hazeglass.datasets.catalogue import HOMES, Entry, entry
 from hazeglass.datasets.files import cache_folder
 from hazeglass.errors import DataError
 
-__all__ = ["CONVERTERS", "fetch", "fetch_entry"]
-
 Files = dict[str, bytes]
 LARGEST = LARGEST_MEMBER = 1 << 26
 SECONDS_WITHOUT_A_BYTE = 30

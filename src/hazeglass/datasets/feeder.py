@@ -24,8 +24,6 @@ import numpy.typing as npt
 
 from hazeglass.datasets.catalogue import Dataset, Edges
 
-__all__ = ["BOUND_PER_CENT", "FeederData", "make_feeder"]
-
 BOUND_PER_CENT = 10.0
 _STEPS_PER_DAY, _STEPS_PER_WEEK, _DAYS = 96, 7 * 96, 365
 # Each bus's upstream neighbour; -1 is the substation, whose voltage is held.

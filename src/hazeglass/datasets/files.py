@@ -22,8 +22,6 @@ from hazeglass.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["VARIABLE", "cache_folder", "find", "folders", "is_present", "numbers", "read_table", "strings"]
-
 VARIABLE = "HAZEGLASS_DATA"
 LARGEST = 1 << 27
 

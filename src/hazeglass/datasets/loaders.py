@@ -11,20 +11,6 @@ from hazeglass.datasets.catalogue import Dataset, Edges, Entry, entry
 from hazeglass.datasets.files import find, numbers, read_table, strings
 from hazeglass.errors import DataError
 
-__all__ = [
-    "TRUTHS",
-    "load_cell_signalling",
-    "load_chickenpox",
-    "load_fmri",
-    "load_grid8",
-    "load_grid11",
-    "load_grid115",
-    "load_home_loads",
-    "load_lawmakers",
-    "load_movielens",
-    "load_soil",
-]
-
 Folder = str | Path | None
 
 

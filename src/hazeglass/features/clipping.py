@@ -18,8 +18,6 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Widening", "widen"]
-
 FloatArray = npt.NDArray[np.float64]
 
 _DRAWS = 20_000

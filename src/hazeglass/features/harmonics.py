@@ -9,8 +9,6 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["CLAMP", "DEGREES", "Feature", "FeatureKind", "expand", "features_of"]
-
 FeatureKind = Literal["linear", "hermite"]
 DEGREES: dict[str, int] = {"linear": 1, "hermite": 3}
 # Standardised values beyond this many standard deviations are moved to it before squares and cubes are taken.

@@ -12,9 +12,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from hazeglass.errors import BudgetExceededError, InputError
-from hazeglass.guarantee.sensitivity import Unit
-
-__all__ = ["RECORD", "Charge", "check_fits", "compose", "fits", "remaining"]
+from hazeglass.guarantee.units import Unit
 
 RECORD = Unit("record")
 # A mu comes out of a root search and shares of it out of square roots, each right to a few 1e-16. A budget cut into

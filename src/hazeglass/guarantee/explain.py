@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit
-
-__all__ = ["FALSE_POSITIVE_RATES", "Explanation", "Odds", "explain"]
+from hazeglass.guarantee.units import Unit
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.05)
 _CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
-_TRADEOFF_POINTS = 101
 
 
 @dataclass(frozen=True)
@@ -72,10 +69,7 @@ def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
         unit=unit.in_words,
         odds=odds,
         curve=tuple((guarantee.epsilon(d), d) for d in _CURVE_DELTAS),
-        tradeoff=tuple(
-            (i / (_TRADEOFF_POINTS - 1), guarantee.tradeoff(i / (_TRADEOFF_POINTS - 1)))
-            for i in range(_TRADEOFF_POINTS)
-        ),
+        tradeoff=tuple((i / 100, guarantee.tradeoff(i / 100)) for i in range(101)),
         promise=promise,
         not_promised=not_promised,
     )

@@ -16,8 +16,6 @@ from scipy.special import erfcx, ndtr, ndtri
 
 from hazeglass.errors import InputError
 
-__all__ = ["GaussianDP"]
-
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
 
@@ -48,8 +46,7 @@ class GaussianDP:
 
     def delta(self, epsilon: float) -> float:
         """The delta for which this promise implies (epsilon, delta)-differential privacy."""
-        _check_epsilon(epsilon)
-        return math.exp(_log_delta(epsilon, self.mu))
+        return math.exp(self.log_delta(epsilon))
 
     def log_delta(self, epsilon: float) -> float:
         """Natural logarithm of :meth:`delta`, also where delta itself is below the smallest float."""

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 from hazeglass.present.charts import Axis, Line, chart, shape_pictures
 from hazeglass.present.layout import LARGE, communities, drawn_nodes
 from hazeglass.present.pages import drawing_library, raw_template, render

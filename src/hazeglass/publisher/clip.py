@@ -20,7 +20,7 @@ from hazeglass.compute.engines import Engine
 from hazeglass.errors import InputError, PlanError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.sensitivity import SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
+from hazeglass.guarantee.units import SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows

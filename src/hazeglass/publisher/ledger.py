@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from hazeglass.errors import HazeglassError, InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, compose, remaining
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.ledger_events import (
     APPLICATION_ID,
     SCHEMA,

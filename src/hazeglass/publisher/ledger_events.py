@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, check_fits
-from hazeglass.guarantee.sensitivity import Unit
+from hazeglass.guarantee.units import Unit
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest

@@ -19,7 +19,7 @@ from hazeglass.errors import DataError, PlanError
 from hazeglass.features.harmonics import DEGREES, FeatureKind, expand, features_of
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.sensitivity import Unit, count_weight, mean_weight, moments_distance
+from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
 from hazeglass.publisher.clip import (
     RADIUS_SHARE,
     answer_noise,

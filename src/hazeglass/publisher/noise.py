@@ -11,19 +11,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.fixedpoint import (
-    Thresholds,
-    exp_neg,
-    stair_count,
-    staircase_thresholds,
-    total_variation_of,
-)
 from hazeglass.guarantee.lattice import (
     ENUMERATION_LIMIT,
     DiscreteGaussian,
     RoundedGaussian,
+    Thresholds,
     cumulative_thresholds,
+    exp_neg,
+    stair_count,
+    staircase_thresholds,
     table_reach,
+    total_variation_of,
 )
 from hazeglass.publisher.randomness import BitSource
 
@@ -57,7 +55,7 @@ def draw(noise: Noise, size: int, bits: BitSource) -> Integers:
 def total_variation(noise: Noise) -> float:
     """An upper bound on the total variation between one draw and what the guarantee is proven for.
 
-    N draws of noise add (1 + e^epsilon) * N times this to delta. Tables: see guarantee/fixedpoint.py.
+    N draws of noise add (1 + e^epsilon) * N times this to delta. Tables: see guarantee/lattice.py.
     Staircase: a proposal that is wrong by v makes the accepted law wrong by at most 2 v / P(accept), and
     P(accept) > 1/2; the mass beyond the stairs is below 2^-130; a draw that 64 bits do not settle is settled by 191
     bits of the place, which a rounding boundary cuts with probability scale * step * 2^-191 <= 2^-141, and by 192

@@ -17,7 +17,7 @@ from hazeglass.bundle.manifest import Column, Form
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.sensitivity import Unit, UnitName
+from hazeglass.guarantee.units import Unit, UnitName
 from hazeglass.publisher.plan_file import check_section, check_structure, plan_text, write_new_file
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import Any
 
 from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
 from hazeglass.errors import OutputError, PlanError
-from hazeglass.guarantee.sensitivity import UNITS
+from hazeglass.guarantee.units import UNITS
 
 __all__ = [
     "PLAN_SCHEMA",

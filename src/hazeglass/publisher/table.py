@@ -20,7 +20,7 @@ from hazeglass.guarantee.lattice import (
     RoundedGaussian,
     lattice_noise,
 )
-from hazeglass.guarantee.sensitivity import table_distance
+from hazeglass.guarantee.units import table_distance
 from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan

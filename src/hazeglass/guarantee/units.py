@@ -2,7 +2,7 @@
 
 Values lie in [-1, 1] per column after clamping to public bounds. `columns` is p, `radius` the public l2 radius
 rows are clipped to (None: only the box, whose radius is sqrt(p)). Proofs: docs/maths/sensitivity.md; every
-formula is confirmed by brute force over neighbours in tests/guarantee/test_sensitivity.py.
+formula is confirmed by brute force over neighbours in tests/guarantee/test_units.py.
 """
 
 from __future__ import annotations
@@ -17,20 +17,6 @@ from hazeglass.errors import InputError
 if TYPE_CHECKING:  # a ledger should open at once, without numpy
     import numpy as np
     import numpy.typing as npt
-
-__all__ = [
-    "SEARCH_STEPS",
-    "UNITS",
-    "Unit",
-    "UnitName",
-    "bisect_radius",
-    "count_weight",
-    "mean_weight",
-    "moments_distance",
-    "questions",
-    "radius_grid",
-    "table_distance",
-]
 
 SEARCH_STEPS = 6  # of bisection for a clip radius: a grid of 64 radii
 UnitName = Literal["entry", "readings", "record", "person", "column"]

@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.sensitivity import UNITS, Unit, mean_weight, moments_distance, table_distance
+from hazeglass.guarantee.units import UNITS, Unit, mean_weight, moments_distance, table_distance
 
 COLUMNS = range(2, 7)
 
