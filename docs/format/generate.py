@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from hazeglass.bundle.document import release_schema
+from hazeglass.bundle.verify import release_schema
 
 HEAD = """\
 # release.json, field by field

@@ -13,7 +13,7 @@ def test_the_page_is_the_one_generated_from_the_schema():
 
 def test_every_field_has_a_meaning():
     made = runpy.run_path(str(FOLDER / "generate.py"))
-    from hazeglass.bundle.document import release_schema
+    from hazeglass.bundle.verify import release_schema
 
     fields = list(made["rows"](release_schema()))
     assert len(fields) > 50

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle import archive, document, integrity
-from hazeglass.bundle.document import parse_manifest
+from hazeglass.bundle import transport, verify
+from hazeglass.bundle.verify import parse_manifest
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import BundleError, OutputError
 
@@ -37,9 +37,9 @@ def test_a_resealed_release_is_still_one(release):
 
 
 def test_too_many_files_are_refused(release, monkeypatch):
-    monkeypatch.setattr(integrity, "MOST_FILES", 5)
+    monkeypatch.setattr(verify, "MOST_FILES", 5)
     assert hg.load(release.path).n == 600
-    monkeypatch.setattr(integrity, "MOST_FILES", 4)
+    monkeypatch.setattr(verify, "MOST_FILES", 4)
     refused(release.path, "at most 4 files; SHA256SUMS lists more")
 
 
@@ -50,16 +50,16 @@ def test_a_folder_that_holds_nothing_of_the_release_is_refused(release):
 
 def test_documents_that_are_too_large_are_not_read(release, monkeypatch):
     size = (release.path / "release.json").stat().st_size
-    monkeypatch.setattr(document, "LARGEST_JSON", size)
+    monkeypatch.setattr(verify, "LARGEST_JSON", size)
     assert hg.load(release.path).n == 600
-    monkeypatch.setattr(document, "LARGEST_JSON", size - 1)
+    monkeypatch.setattr(verify, "LARGEST_JSON", size - 1)
     refused(release.path, "release.json is larger than")
-    monkeypatch.setattr(integrity, "LARGEST_JSON", 10)
+    monkeypatch.setattr(verify, "LARGEST_JSON", 10)
     refused(release.path, "SHA256SUMS is too large")
 
 
 def test_a_document_that_is_too_large_is_not_parsed(monkeypatch):
-    monkeypatch.setattr("hazeglass.bundle.document.LARGEST_JSON", 10)
+    monkeypatch.setattr("hazeglass.bundle.verify.LARGEST_JSON", 10)
     with pytest.raises(BundleError, match="larger than"):
         parse_manifest(b" " * 11)
 
@@ -71,7 +71,7 @@ def test_an_archive_with_too_many_entries_is_refused_and_folders_in_it_are_no_fi
         for path in sorted(release.path.rglob("*")):
             out.write(path, f"release/{path.relative_to(release.path).as_posix()}")
     assert hg.load(packed).table().equals(release.table())
-    monkeypatch.setattr(archive, "MOST_FILES", 3)
+    monkeypatch.setattr(transport, "MOST_FILES", 3)
     refused(packed, "this archive holds more")
 
 
@@ -105,7 +105,7 @@ def test_a_column_of_text_is_refused(release):
 
 
 def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypatch):
-    monkeypatch.setattr("hazeglass.bundle.parts._FREE_CELLS", 0)
+    monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
     zeros = pa.table({name: pa.repeat(pa.scalar(0.0), 1_000_000) for name in "abc"})
     write_part(release, "data/part-00000.parquet", zeros)
     refused(reseal(release.path, lambda d: d.update(n=1_000_000)), "no noisy data fits that")

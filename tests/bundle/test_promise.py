@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle.integrity import parse_checksums, read_checksums
 from hazeglass.bundle.promise import check_manifest
+from hazeglass.bundle.verify import parse_checksums, read_checksums
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
@@ -209,7 +209,7 @@ def test_what_a_form_does_not_have_is_refused(make_plan, table, tmp_path, name):
     ],
 )
 def test_json_that_is_not_strict_gets_its_own_sentence(text, message):
-    from hazeglass.bundle.document import parse_manifest
+    from hazeglass.bundle.verify import parse_manifest
 
     with pytest.raises(BundleError, match=message):
         parse_manifest(text.encode())

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 
 import hazeglass as hg
-from hazeglass.bundle.document import parse_manifest
 from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.promise import check_manifest
+from hazeglass.bundle.verify import parse_manifest
 from hazeglass.errors import BundleError
 
 from .mutations import byte_edits, document_edits, edit_bytes, edit_document, many, one_sentence, sealed

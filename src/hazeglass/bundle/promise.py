@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.integrity import check_name
 from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, pooled_rows
 from hazeglass.bundle.moments import moment_rows
+from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, lattice_noise

@@ -1,27 +1,38 @@
-"""Open a release and believe nothing about it until it has been checked."""
+"""Open a release and believe nothing about it until it has been checked.
+
+Parquet parts have the columns, types and rows that release.json describes, and values that are numbers.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import check_derived
-from hazeglass.bundle.document import check_size, parse_manifest
-from hazeglass.bundle.integrity import check_files, parse_checksums, read_checksums
+from hazeglass.bundle.footer import PHYSICAL_TYPES, footer_rows
 from hazeglass.bundle.manifest import Column, Manifest
-from hazeglass.bundle.moments import ReleasedMoments, moments_from_arrow
-from hazeglass.bundle.parts import check_moments, check_parts, check_rows, parts_below
-from hazeglass.bundle.places import LARGEST_BUNDLE, local_folder
+from hazeglass.bundle.moments import (
+    MOMENT_COLUMNS,
+    ReleasedMoments,
+    moment_batches,
+    moment_rows,
+    moments_from_arrow,
+    moments_schema,
+)
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
+from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
+from hazeglass.bundle.verify import check_files, parse_checksums, read_checksums, read_manifest
 from hazeglass.errors import BundleError
+from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.gdp import GaussianDP
 
 if TYPE_CHECKING:
@@ -29,6 +40,13 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _BLOCK_CELLS = 1 << 19
+# Noise has at least a fraction of a bit per cell, so a table that claims more cells than this per byte holds no noise.
+_CELLS_PER_BYTE = 200
+_FREE_CELLS = 1 << 20
+# A cell takes 8 bytes, and 8 more in a dictionary; the rest is for row groups, each of which names every column again.
+_BYTES_PER_CELL = 32
+_BYTES_PER_FILE, _BYTES_PER_COLUMN, _TIMES_A_NAME = 1 << 16, 1 << 10, 8
+_LARGEST_VALUE, _LARGEST_WHOLE = 1e150, 2**53
 
 
 @dataclass(frozen=True)
@@ -69,7 +87,7 @@ class Release:
         if self.form == "moments":
             raise BundleError("a moments release holds no rows. Use release.moments(), or hg.recover(release).")
         try:
-            return check_rows(pa.concat_tables(self._part(name) for name in parts_below(self.manifest, "data/")))
+            return _check_rows(pa.concat_tables(self._part(name) for name in self.parts))
         except pa.ArrowInvalid:
             raise BundleError("the parts of the table do not have the same columns. Ask for a new copy.") from None
 
@@ -80,14 +98,14 @@ class Release:
         table = self._part("moments.parquet")
         names = self.manifest.names
         return tuple(
-            check_moments(moments_from_arrow(table, k + 1, names, stage.features), self.manifest, k)
+            _check_moments(moments_from_arrow(table, k + 1, names, stage.features), self.manifest, k)
             for k, stage in enumerate(self.manifest.stages)
         )
 
     @property
     def parts(self) -> tuple[str, ...]:
         """Names of the files that hold the rows, in order."""
-        return tuple(parts_below(self.manifest, "data/"))
+        return tuple(_parts_below(self.manifest, "data/"))
 
     def part_rows(self, name: str) -> int:
         """How many rows one of them holds, from its footer."""
@@ -99,15 +117,12 @@ class Release:
         """The rows of one part as numbers, some at a time; they are checked like those of :meth:`table`."""
         import pyarrow as pa
 
-        with self._opened(name) as file:
-            try:
-                rows = max(256, _BLOCK_CELLS // len(self.columns))
-                for group in range(file.num_row_groups):  # one at a time, as in _part
-                    for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
-                        columns = check_rows(pa.Table.from_batches([batch])).columns
-                        yield np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in columns])
-            except (pa.ArrowException, OSError):
-                raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
+        rows = max(256, _BLOCK_CELLS // len(self.columns))
+        with self._opened(name) as file, _readable(name):
+            for group in range(file.num_row_groups):  # one at a time, as in _part
+                for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
+                    columns = _check_rows(pa.Table.from_batches([batch])).columns
+                    yield np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in columns])
 
     def check_values(self) -> None:
         """Read every row, a few at a time, and refuse a cell that is no number. `load` has checked all else."""
@@ -119,19 +134,16 @@ class Release:
         import pyarrow as pa
 
         file = self._opened(name)
-        try:
+        with _readable(name):
             # One row group at a time: before 17, pyarrow crashes where a damaged page ends early and another group
             # follows (https://github.com/apache/arrow/issues/41321). It does not check that names are in dictionaries.
             table = pa.concat_tables(file.read_row_group(group) for group in range(file.num_row_groups))
             table.validate(full=True)
             return table
-        except (pa.ArrowException, OSError, ValueError):
-            raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 
     def _opened(self, name: str) -> pq.ParquetFile:
         """Open one part; its hash is compared again, so that what is used is what was verified."""
         import pyarrow as pa
-        import pyarrow.parquet as pq
 
         expected = {part.path: part.sha256 for part in self.manifest.files}.get(name)
         try:
@@ -140,18 +152,9 @@ class Release:
             raise BundleError(f"{name} is gone since the release was opened. Load it again.") from None
         if hashlib.sha256(raw).hexdigest() != expected:
             raise BundleError(f"{name} changed after the release was opened. Load it again.")
-        try:
-            # Text comes as dictionaries, in which a long name stands once, whatever a forger made of it.
-            text = ["left", "right"] if name == "moments.parquet" else None
-            limit = min(len(raw), 2**31 - 1)
-            return pq.ParquetFile(
-                pa.BufferReader(raw),
-                read_dictionary=text,
-                thrift_string_size_limit=limit,
-                thrift_container_size_limit=limit,
-            )
-        except (pa.ArrowException, OSError, ValueError):
-            raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
+        # Text comes as dictionaries, in which a long name stands once, whatever a forger made of it.
+        text = ["left", "right"] if name == "moments.parquet" else None
+        return _parquet(pa.BufferReader(raw), name, len(raw), read_dictionary=text)
 
 
 def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARGEST_BUNDLE) -> Release:
@@ -173,7 +176,7 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         sums = parse_checksums(listing)
         check_files(place.folder, sums)
         signature = check_signature(place.folder, listing, public)
-        manifest = _read_manifest(place.folder, sums)
+        manifest = read_manifest(place.folder, sums)
         check_manifest(manifest, sums)
         check_parts(place.folder, manifest)
         not_compared = check_derived(place.folder, manifest)
@@ -185,11 +188,164 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
     return release
 
 
-def _read_manifest(folder: Path, sums: dict[str, str]) -> Manifest:
-    path = folder / "release.json"
-    part_bytes = sum((folder / name).stat().st_size for name in sums if name.endswith(".parquet"))
-    check_size(path.stat().st_size, part_bytes)
-    raw = path.read_bytes()
-    if hashlib.sha256(raw).hexdigest() != sums.get("release.json"):
-        raise BundleError("release.json is not listed in SHA256SUMS, or changed while it was read. Ask for a new copy.")
-    return Manifest.from_json(parse_manifest(raw, part_bytes))
+# ---------------------------------------------------------------------------------------------------------------- parts
+
+
+def _parts_below(manifest: Manifest, prefix: str) -> list[str]:
+    """Names of the data parts that start with a prefix, in order."""
+    return sorted(part.path for part in manifest.files if part.path.startswith(prefix))
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """What the manifest implies about the parts of one kind: their columns and types, rows and bytes in all, and the
+    row groups and the footer's bytes of each."""
+
+    columns: Mapping[str, set[str]]
+    rows: int
+    fewest_bytes: int
+    most_bytes: int
+    row_groups: int
+    footer_bytes: int
+
+
+def check_parts(folder: Path, manifest: Manifest) -> None:
+    """Sizes, columns, types and rows of every part, from the footers; nothing is unpacked yet.
+
+    Parts are not compressed, so that no more can come out of one than its size, which is bounded first, and the rows
+    and columns of the manifest allow.
+    """
+    expected = _expected(manifest)
+    rows = [f"data/part-{k:05d}.parquet" for k in range(len(manifest.files))]
+    known = {"moments.parquet": ["moments.parquet"], "data/": rows}
+    allowed = {name for prefix in expected for name in known[prefix]}
+    if not {part.path for part in manifest.files} <= allowed:
+        raise BundleError(
+            f"a {manifest.form} release holds no other parts than {', '.join(expected)}. Ask for a new copy."
+        )
+    for part in manifest.files:
+        if (folder / part.path).stat().st_size != part.bytes:
+            raise BundleError(f"{part.path[:200]} has another size than release.json says. Ask for a new copy.")
+    for prefix, implied in expected.items():
+        names = _parts_below(manifest, prefix)
+        if not names:
+            raise BundleError(
+                f"a {manifest.form} release must hold {prefix}, and this one does not. Ask for a new copy."
+            )
+        size = sum(part.bytes for part in manifest.files if part.path.startswith(prefix))
+        if size < implied.fewest_bytes:
+            raise BundleError(f"{prefix} has {implied.rows:,} rows in {size:,} bytes: no noisy data fits that.")
+        if size > implied.most_bytes:
+            raise BundleError(f"{prefix} has {size:,} bytes, more than {implied.rows:,} rows take. Do not rely on it.")
+        found = sum(_part_rows(folder / name, name, implied) for name in names)
+        if found != implied.rows:
+            raise BundleError(
+                f"{prefix} holds {found} rows where release.json describes {implied.rows}. Ask for a new copy."
+            )
+
+
+def _expected(manifest: Manifest) -> dict[str, _Expected]:
+    """By the beginning of their names."""
+    expected = {}
+    if manifest.form != "moments":
+        cells = manifest.n * len(manifest.columns)
+        # A part is written with at most 2^20 rows and 2^22 cells, in groups of 2^16 rows.
+        groups = min(16, max(1, 64 // len(manifest.columns)))
+        expected["data/"] = _Expected(
+            columns={name: {"double", "int64"} for name in manifest.names},
+            rows=manifest.n,
+            fewest_bytes=(cells - _FREE_CELLS) // _CELLS_PER_BYTE,
+            most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
+            row_groups=groups,
+            footer_bytes=_frame(manifest.names, 1 + groups),
+        )
+    if manifest.form != "table":
+        features = [len(manifest.names) * DEGREES[stage.features] for stage in manifest.stages]
+        rows, groups = sum(map(moment_rows, features)), sum(map(moment_batches, features))
+        # A row group states the first and the last name that occurs in it, besides those of its own columns.
+        longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
+        names = len(manifest.stages) * _frame(manifest.names)
+        expected["moments.parquet"] = _Expected(
+            columns={field.name: {str(field.type)} for field in moments_schema()},
+            rows=rows,
+            fewest_bytes=8 * rows,  # the numbers themselves
+            most_bytes=_BYTES_PER_CELL * rows * len(MOMENT_COLUMNS) + names + _frame(MOMENT_COLUMNS),
+            row_groups=groups,
+            footer_bytes=_frame([longest] * len(MOMENT_COLUMNS), 1 + groups),
+        )
+    return expected
+
+
+def _frame(names: Iterable[str], times: int = 1) -> int:
+    """Bytes that a file may need besides its cells: its schema, and what is said of its columns, so many times."""
+    return _BYTES_PER_FILE + times * sum(_BYTES_PER_COLUMN + _TIMES_A_NAME * len(name.encode()) for name in names)
+
+
+def _part_rows(path: Path, name: str, implied: _Expected) -> int:
+    """From the footer, which is walked through before pyarrow opens the file to see Arrow's types behind it."""
+    types = {column: [PHYSICAL_TYPES[kind] for kind in kinds] for column, kinds in implied.columns.items()}
+    rows = footer_rows(path, name, types, implied.row_groups, implied.footer_bytes)
+    with _parquet(path, name, implied.footer_bytes) as file, _readable(name):
+        schema = file.schema_arrow
+    if schema.names != list(implied.columns):
+        raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
+    for column in schema:
+        if str(column.type) not in implied.columns[column.name]:
+            raise BundleError(f"{name}: column {column.name[:100]!r} does not hold numbers of the right kind.")
+    return rows
+
+
+def _parquet(source: Any, name: str, limit: int, **options: Any) -> pq.ParquetFile:
+    """Open a part; no text and no list of its footer takes more than `limit`."""
+    import pyarrow.parquet as pq
+
+    limit = min(limit, 2**31 - 1)
+    with _readable(name):
+        return pq.ParquetFile(source, thrift_string_size_limit=limit, thrift_container_size_limit=limit, **options)
+
+
+@contextmanager
+def _readable(name: str) -> Iterator[None]:
+    """One sentence for whatever Arrow says of a part."""
+    import pyarrow as pa
+
+    try:
+        yield
+    except BundleError:
+        raise
+    except (pa.ArrowException, OSError, ValueError, OverflowError):
+        raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
+
+
+def _check_rows(table: pa.Table) -> pa.Table:
+    """Released rows have no gaps and no value that is not a number."""
+    import pyarrow.compute as pc
+
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        finite = not column.null_count and bool(pc.all(pc.is_finite(column)).as_py())
+        largest = max(abs(end) for end in pc.min_max(column).as_py().values()) if finite and len(column) else 0
+        if not finite or largest > _LARGEST_VALUE:
+            raise BundleError(f"column {name[:100]!r} holds a cell that is not a number. Ask for a new copy.")
+        if str(column.type) == "int64" and largest > _LARGEST_WHOLE:
+            raise BundleError(
+                f"column {name[:100]!r} holds a whole number beyond 2^53, where floats do not tell one from the next; "
+                "no release does. Ask for a new copy."
+            )
+    return table
+
+
+def _check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:
+    """The noise stated beside each moment is that of the stage."""
+    stage = manifest.stages[number]
+    off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
+    claims = (
+        (released.mean_noise_sd, stage.tau / stage.mean_weight),
+        (np.diag(released.second_noise_sd), np.sqrt(2) * stage.tau),
+        (off_diagonal, stage.tau),
+    )
+    for stated, expected in claims:
+        if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
+            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
+    if not max(np.abs(released.mean).max(), np.abs(released.second).max()) <= _LARGEST_VALUE:
+        raise BundleError("moments.parquet holds a number too large to be one. Ask for a new copy.")
+    return released

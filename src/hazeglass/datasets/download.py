@@ -9,30 +9,23 @@ from __future__ import annotations
 import contextlib
 import csv
 import hashlib
-import http.client
 import io
 import os
 import tempfile
-import time
-import urllib.error
-import urllib.parse
-import urllib.request
 import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from urllib.parse import SplitResult, urlsplit
 
-from hazeglass._version import __version__
+from hazeglass._http import DownloadError, HttpClient
 from hazeglass.datasets.catalogue import HOMES, Entry, entry
 from hazeglass.datasets.files import cache_folder
 from hazeglass.errors import DataError
 
 Files = dict[str, bytes]
 LARGEST = LARGEST_MEMBER = 1 << 26
-SECONDS_WITHOUT_A_BYTE = 30
 SECONDS_IN_ALL = 900
-_CHUNK = 1 << 16
 _PARTING = "Nothing was written."
 _LOAD = "Equipment Electric Power [kWh]"
 _PROTEINS = ("Raf", "Mek", "Plcg", "PIP2", "PIP3", "Erk", "Akt", "PKA", "PKC", "P38", "Jnk")
@@ -58,7 +51,7 @@ def fetch_entry(data: Entry) -> Path:
     contents = _converted(data, [_download(address) for address in data.addresses])
     for name in data.files:
         if not data.knows(name, hashlib.sha256(contents[name]).hexdigest()):
-            host = urllib.parse.urlsplit(data.addresses[0]).hostname
+            host = urlsplit(data.addresses[0]).hostname
             raise DataError(
                 f"what {host} serves now is not the {data.name} data that results refer to: {name} has another "
                 f"hash. {_PARTING} Get the files some other way and name their folder with HAZEGLASS_DATA."
@@ -87,52 +80,20 @@ def _converted(data: Entry, parts: list[bytes]) -> dict[str, bytes]:
         ) from None
 
 
-class _NeverLessSafe(urllib.request.HTTPRedirectHandler):
-    """Follow a redirect to https, or within the same scheme and host."""
-
-    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
-        old, new = urllib.parse.urlsplit(req.full_url), urllib.parse.urlsplit(newurl)
-        if new.scheme != "https" and (old.scheme, old.netloc) != (new.scheme, new.netloc):
-            fp.close()
-            raise DataError(f"{old.netloc} sends us on to {newurl[:100]!r}, which is not https. {_PARTING}")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
-
-
 def _download(address: str) -> bytes:
-    headers = {
-        "Accept-Encoding": "identity",
-        "User-Agent": f"hazeglass/{__version__} (data set download, once per user)",
-    }
-    request = urllib.request.Request(address, headers=headers)
-    deadline = time.monotonic() + SECONDS_IN_ALL
-    received = bytearray()
+    received = io.BytesIO()
     try:
-        opener = urllib.request.build_opener(_NeverLessSafe)
-        with opener.open(request, timeout=SECONDS_WITHOUT_A_BYTE) as answer:
-            while chunk := answer.read1(_CHUNK):
-                received += chunk
-                if len(received) > LARGEST:
-                    raise DataError(f"{address} is larger than {LARGEST:,} bytes; the download was stopped. {_PARTING}")
-                if time.monotonic() > deadline:
-                    raise DataError(
-                        f"{address} took more than {SECONDS_IN_ALL} s; the download was stopped. {_PARTING}"
-                    )
-            _check_length(answer, received, address)
-    except DataError:
-        raise
-    except urllib.error.HTTPError as error:
-        with error:
-            raise DataError(f"{address} answers {error.code} {error.reason}. {_PARTING}") from None
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        reason = getattr(error, "reason", None) or type(error).__name__
-        raise DataError(f"{address} cannot be fetched: {reason}. {_PARTING}") from None
-    return bytes(received)
+        HttpClient(LARGEST, SECONDS_IN_ALL, _less_safe).fetch(address, address, received)
+    except DownloadError as error:
+        raise DataError(f"{error} {_PARTING}") from None
+    return received.getvalue()
 
 
-def _check_length(answer: Any, received: bytearray, address: str) -> None:
-    announced = answer.headers.get("Content-Length")
-    if announced is not None and announced.isdigit() and int(announced) != len(received):
-        raise DataError(f"{address} broke off after {len(received):,} of {int(announced):,} bytes. {_PARTING}")
+def _less_safe(old: SplitResult, new: SplitResult) -> str | None:
+    """A redirect may lead to https, or stay within one scheme and host."""
+    if new.scheme == "https" or (old.scheme, old.netloc) == (new.scheme, new.netloc):
+        return None
+    return f"{new.geturl()[:100]!r}, which is not https"
 
 
 def _write_new(path: Path, contents: bytes) -> None:

@@ -178,7 +178,7 @@ def test_what_an_address_may_not_do(release, address, scratch, monkeypatch):
     ):
         with pytest.raises(BundleError, match=message):
             hg.load(f"{address}/{path}")
-    monkeypatch.setattr("hazeglass.bundle.download.LARGEST_JSON", 10 << 20)
+    monkeypatch.setattr("hazeglass.bundle.transport.LARGEST_JSON", 10 << 20)
     with pytest.raises(BundleError, match="the download was stopped"):
         hg.load(f"{address}/endless")
     with pytest.raises(BundleError, match="the download was stopped"):
@@ -189,6 +189,15 @@ def test_what_an_address_may_not_do(release, address, scratch, monkeypatch):
         hg.load(f"{address}/release")
     shutil.rmtree(release.path / "data")
     with pytest.raises(BundleError, match="answers 404"):
+        hg.load(f"{address}/release")
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "release.json/below"])
+def test_a_listing_with_no_room_for_one_of_its_files_is_refused(release, address, scratch, name):
+    with (release.path / "SHA256SUMS").open("a") as sums:
+        sums.write("0" * 64 + f"  {name}\n")
+    with pytest.raises(BundleError, match=f"{name} cannot be fetched: FileExistsError"):
         hg.load(f"{address}/release")
     assert list(scratch.iterdir()) == []
 

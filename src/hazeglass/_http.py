@@ -1,0 +1,73 @@
+"""The HTTP client for releases and data sets: bounded in size and time, and sent on only where the caller allows it."""
+
+from __future__ import annotations
+
+import http.client
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable
+from typing import Any, BinaryIO
+from urllib.parse import SplitResult, urlsplit
+
+from hazeglass._version import __version__
+
+_HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"hazeglass/{__version__}"}
+_CHUNK = 1 << 16
+_SECONDS_WITHOUT_A_BYTE = 30
+# Of a redirect from one address to another: None, or where it leads and why it is not followed.
+Objection = Callable[[SplitResult, SplitResult], str | None]
+
+
+class DownloadError(Exception):
+    """Why a download was given up, as a sentence; `status` is the server's answer, where that was the reason."""
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+
+
+class HttpClient:
+    """Fetches files one after the other and keeps count of bytes and time."""
+
+    def __init__(self, largest: int, seconds: float, objection: Objection) -> None:
+        self._opener = urllib.request.build_opener(_Redirects(objection))
+        self._left, self._seconds = largest, seconds
+        self._deadline = time.monotonic() + seconds
+
+    def fetch(self, address: str, name: str, sink: BinaryIO, largest: int | None = None) -> None:
+        """Write what lies at an address; `name` is what messages call it."""
+        allowed = self._left if largest is None else min(largest, self._left)
+        received = 0
+        try:
+            request = urllib.request.Request(address, headers=_HEADERS)
+            with self._opener.open(request, timeout=_SECONDS_WITHOUT_A_BYTE) as answer:
+                while chunk := answer.read1(_CHUNK):
+                    received += len(chunk)
+                    if received > allowed:
+                        raise DownloadError(f"{name} is larger than {allowed:,} bytes; the download was stopped.")
+                    if time.monotonic() > self._deadline:
+                        raise DownloadError(f"{name} is not here after {self._seconds:,} s; the download was stopped.")
+                    sink.write(chunk)
+                announced = answer.headers.get("Content-Length", "")
+                if announced.isdigit() and int(announced) != received:
+                    raise DownloadError(f"{name} broke off after {received:,} of {int(announced):,} bytes.")
+        except urllib.error.HTTPError as error:
+            with error:
+                raise DownloadError(f"{address} answers {error.code} {error.reason}.", error.code) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            reason = getattr(error, "reason", None) or type(error).__name__
+            raise DownloadError(f"{address} cannot be fetched: {reason}.") from None
+        self._left -= received
+
+
+class _Redirects(urllib.request.HTTPRedirectHandler):
+    def __init__(self, objection: Objection) -> None:
+        self._objection = objection
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        old = urlsplit(req.full_url)
+        if (objection := self._objection(old, urlsplit(newurl))) is not None:
+            fp.close()
+            raise DownloadError(f"{old.netloc} sends us on to {objection}.")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)

@@ -1,0 +1,189 @@
+"""Where a bundle may lie: a folder, a .zip, or an http(s) address. Whatever it is, a local folder comes out.
+
+What is unpacked or fetched goes into a temporary folder of our own: no name that climbs, no link, no bomb, nothing from
+another host, all of it bounded in size and time.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import SplitResult, quote, urlsplit
+
+from hazeglass._http import DownloadError, HttpClient
+from hazeglass.bundle.sign import SIGNATURE, SIGNATURE_BYTES
+from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES, check_name, parse_checksums
+from hazeglass.bundle.writer import CHECKSUMS, sha256_of
+from hazeglass.errors import BundleError
+
+LARGEST_BUNDLE = 16 << 30
+_ADDRESS = re.compile(r"(?i)([a-z][a-z0-9+.-]*)://")
+_CHUNK = 1 << 20
+# Noise hardly shrinks and JSON shrinks by 20; what grows more than this was made to fill a disk.
+_LARGEST_GROWTH = 100
+_FREE_BYTES = 16 << 20
+_SECONDS_IN_ALL = 3600
+_NOT_THERE = (403, 404, 410)  # object stores say 403 of a file that they do not have
+
+
+class Place:
+    """A folder with a bundle; `temporary` when it is ours to remove."""
+
+    def __init__(self, folder: Path, *, temporary: bool) -> None:
+        self.folder, self.temporary = folder, temporary
+
+    def remove(self) -> None:
+        """Remove what was unpacked or fetched."""
+        if self.temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+
+@contextmanager
+def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[Place]:
+    """The bundle as a local folder; a temporary one is removed at once when the block fails, else by its new owner."""
+    scheme = _ADDRESS.match(str(path)) if isinstance(path, str) else None
+    file = Path(path)
+    if scheme is None and file.is_dir():
+        yield Place(file, temporary=False)
+        return
+    if scheme is None and not file.is_file():
+        raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is not a folder.")
+    if scheme is None:
+        known = file.suffix.lower() == ".zip" or zipfile.is_zipfile(file)
+    else:
+        known = scheme.group(1).lower() in ("http", "https")
+    if not known:
+        raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is none of them.")
+    place = Place(Path(tempfile.mkdtemp(prefix="hazeglass-")), temporary=True)
+    try:
+        if scheme is None:
+            _unpack(file, place.folder, largest)
+        else:
+            _fetch(str(path), place.folder, largest)
+        yield place
+    except BaseException:
+        place.remove()
+        raise
+
+
+# ------------------------------------------------------------------------------------------------------------ archives
+
+
+def _unpack(archive: Path, folder: Path, largest: int) -> None:
+    """Write the files of `archive` below the empty `folder`; nothing is written for an archive that is refused."""
+    try:
+        with zipfile.ZipFile(archive) as opened:
+            entries = _checked_entries(opened, archive.stat().st_size, largest)
+            for name, entry in entries.items():
+                _extract(opened, entry, folder / name)
+    except BundleError:
+        raise
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError):
+        raise BundleError(f"{archive.name} is not a readable zip archive. Ask the publisher for a new copy.") from None
+
+
+def _checked_entries(opened: zipfile.ZipFile, size: int, largest: int) -> dict[str, zipfile.ZipInfo]:
+    """The archive's files by their name inside the release, or a refusal."""
+    if len(opened.infolist()) > 2 * MOST_FILES:
+        raise BundleError(f"a release holds at most {MOST_FILES:,} files; this archive holds more.")
+    entries: dict[str, zipfile.ZipInfo] = {}
+    for entry in opened.infolist():
+        name = entry.orig_filename.removesuffix("/")
+        check_name(name)
+        if stat.S_ISLNK(entry.external_attr >> 16):
+            raise BundleError(f"{name[:100]} is a link; a release holds plain files only.")
+        if entry.flag_bits & 0x1:
+            raise BundleError(f"{name[:100]} is encrypted; a release is not. Unpack the archive yourself first.")
+        if entry.orig_filename.endswith("/"):
+            continue
+        if name in entries:
+            raise BundleError(f"the archive holds {name[:100]} twice. Do not rely on it.")
+        entries[name] = entry
+    total = sum(entry.file_size for entry in entries.values())
+    if total > min(largest, _LARGEST_GROWTH * size + _FREE_BYTES):
+        raise BundleError(
+            f"the archive would unpack to {total:,} bytes from {size:,}, more than a release can; it was not opened."
+        )
+    # An archive may hold the files themselves, or one folder with them.
+    tops = {name.partition("/")[0] for name in entries}
+    if "release.json" in entries or len(tops) != 1 or not all("/" in name for name in entries):
+        return entries
+    return {name.partition("/")[2]: entry for name, entry in entries.items()}
+
+
+def _extract(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    written = 0
+    with opened.open(entry) as source, target.open("xb") as sink:
+        while chunk := source.read(_CHUNK):
+            written += len(chunk)
+            if written > entry.file_size:
+                raise BundleError(f"{entry.orig_filename[:100]} is larger than the archive says. Do not rely on it.")
+            sink.write(chunk)
+
+
+# ----------------------------------------------------------------------------------------------------------- addresses
+
+
+def _fetch(url: str, folder: Path, largest: int) -> None:
+    """Fetch a .zip and unpack it; or SHA256SUMS, its signature if there is one, and each file that is listed, up to the
+    first with another hash."""
+    address = _checked_address(url)
+    client = HttpClient(largest, _SECONDS_IN_ALL, _elsewhere)
+    if url.lower().endswith(".zip"):
+        with tempfile.TemporaryDirectory(prefix="hazeglass-") as waiting:
+            archive = Path(waiting) / "release.zip"
+            _fetch_file(client, address, archive.name, archive)
+            _unpack(archive, folder, largest)
+        return
+    _fetch_file(client, f"{address}/{CHECKSUMS}", CHECKSUMS, folder / CHECKSUMS, LARGEST_JSON)
+    _fetch_file(client, f"{address}/{SIGNATURE}", SIGNATURE, folder / SIGNATURE, SIGNATURE_BYTES, optional=True)
+    for name, expected in parse_checksums((folder / CHECKSUMS).read_bytes()).items():
+        limit = None if name.endswith(".parquet") else LARGEST_JSON
+        _fetch_file(client, f"{address}/{quote(name)}", name, folder / name, limit)
+        if sha256_of(folder / name) != expected:
+            raise BundleError(f"{name} was changed after publication: its hash does not match. Ask for a new copy.")
+
+
+def _fetch_file(
+    client: HttpClient, address: str, name: str, target: Path, largest: int | None = None, optional: bool = False
+) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with target.open("xb") as sink:
+            client.fetch(address, name[:100], sink, largest)
+    except OSError as error:  # SHA256SUMS may list itself, or a file below another file
+        raise BundleError(f"{address} cannot be fetched: {type(error).__name__}.") from None
+    except DownloadError as error:
+        if optional and error.status in _NOT_THERE:
+            target.unlink()
+            return
+        hint = "" if error.status is None else " Is it the address of a release?"
+        raise BundleError(f"{error}{hint}") from None
+
+
+def _elsewhere(old: SplitResult, new: SplitResult) -> str | None:
+    """A release is fetched from one scheme, host and port."""
+    if (old.scheme, old.netloc) == (new.scheme, new.netloc):
+        return None
+    return f"{new.netloc[:100]!r}; a release is not fetched from elsewhere"
+
+
+def _checked_address(url: str) -> str:
+    try:
+        parts = urlsplit(url)
+        usable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable or parts.query or parts.fragment or parts.username is not None:
+        raise BundleError(f"{url!r} must be a plain http(s) address: a host and a path, no query and no password.")
+    if not url.isascii() or any(c.isspace() for c in url):
+        raise BundleError(f"{url!r} must be written in ASCII, other characters percent-encoded.")
+    return url.rstrip("/")
