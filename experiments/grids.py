@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.datasets import Dataset, load_home_loads
-from hazeglass.datasets.catalogue import entry
+from hazeglass.datasets.dataset import entry
 from hazeglass.errors import DataError, MissingExtraError
 
 __all__ = ["Grid", "grid_from_case", "make_grid11", "make_grid115", "voltage_magnitudes"]

@@ -2,7 +2,7 @@
 
 import json
 
-from hazeglass.datasets.catalogue import CATALOGUE
+from hazeglass.datasets.dataset import CATALOGUE
 
 from .test_cli import hazeglass
 

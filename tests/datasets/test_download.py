@@ -17,9 +17,8 @@ import pytest
 from hazeglass import datasets
 from hazeglass._version import __version__
 from hazeglass.datasets import download
-from hazeglass.datasets.catalogue import CATALOGUE, HOMES, entry
-from hazeglass.datasets.download import CONVERTERS, fetch_entry
-from hazeglass.datasets.files import read_table
+from hazeglass.datasets.dataset import CATALOGUE, entry, read_table
+from hazeglass.datasets.download import CONVERTERS, HOMES, fetch_entry
 from hazeglass.errors import DataError
 
 COUNTS = b"Date,PEST,VAS\r\n03/01/2005,1,2\r\n"

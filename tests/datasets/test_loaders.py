@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hazeglass import datasets
-from hazeglass.datasets.catalogue import CATALOGUE
+from hazeglass.datasets.dataset import CATALOGUE
 from hazeglass.datasets.loaders import TRUTHS
 from hazeglass.errors import DataError
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from numbers import Real
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,7 @@ NOISES: tuple[Noise, ...] = get_args(Noise)
 _NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
 _UNSAID: Any = None
 FloatArray = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -97,14 +98,19 @@ class Column:
     @property
     def centre(self) -> float:
         """Middle of the transformed bounds: the public stand-in for a missing cell."""
-        low, high = self.transformed(np.array([self.lower, self.upper]))
-        return float(low / 2 + high / 2)
+        low, high = self._ends
+        return low / 2 + high / 2
 
     @property
     def half_width(self) -> float:
         """Half the length of the transformed bounds."""
+        low, high = self._ends
+        return high / 2 - low / 2
+
+    @property
+    def _ends(self) -> tuple[float, float]:
         low, high = self.transformed(np.array([self.lower, self.upper]))
-        return float(high / 2 - low / 2)
+        return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -171,33 +177,33 @@ class Part:
     bytes: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Manifest:
-    """release.json: the truth about a release."""
+    """release.json: the truth about a release, its fields in the order of the document."""
 
     title: str
     form: Form
     unit: Unit
     n: int
+    persons: int | None = None
+    order: Literal["shuffled", "kept"] | None = None
+    row_counts: Literal["public"] | None = None
     columns: tuple[Column, ...]
     mu: float
     epsilon: float
     delta: float
     delta_slack: float
+    epsilon_delta_curve: tuple[tuple[float, float], ...] = ()
+    attack_odds: tuple[tuple[float, float], ...] = ()
     simulation: bool
-    versions: Mapping[str, str]
-    created: str
-    persons: int | None = None
-    order: Literal["shuffled", "kept"] | None = None
-    row_counts: Literal["public"] | None = None
     clip_radius: float | None = None
     stages: tuple[Stage, ...] = ()
     radius_search: RadiusSearch | None = None
     synthetic: SyntheticNote | None = None
     ledger: LedgerReference | None = None
+    created: str
+    versions: Mapping[str, str]
     files: tuple[Part, ...] = ()
-    epsilon_delta_curve: tuple[tuple[float, float], ...] = ()
-    attack_odds: tuple[tuple[float, float], ...] = ()
 
     @property
     def guarantee(self) -> GaussianDP:
@@ -211,62 +217,21 @@ class Manifest:
 
     def to_json(self) -> dict[str, Any]:
         """The document that is written as release.json."""
-        return {
-            "format": FORMAT,
-            "format_version": FORMAT_VERSION,
-            "title": self.title,
-            "form": self.form,
-            "unit": asdict(self.unit),
-            "n": self.n,
-            "persons": self.persons,
-            "order": self.order,
-            "row_counts": self.row_counts,
-            "columns": [_column_json(column) for column in self.columns],
-            "mu": self.mu,
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "delta_slack": self.delta_slack,
-            "epsilon_delta_curve": [{"epsilon": e, "delta": d} for e, d in self.epsilon_delta_curve],
-            "attack_odds": [{"false_positive_rate": f, "true_positive_rate": t} for f, t in self.attack_odds],
-            "simulation": self.simulation,
-            "clip_radius": self.clip_radius,
-            "stages": [{**asdict(s), "centre": list(s.centre), "scale": list(s.scale)} for s in self.stages],
-            "radius_search": _search_json(self.radius_search),
-            "synthetic": None if self.synthetic is None else asdict(self.synthetic),
-            "ledger": None if self.ledger is None else asdict(self.ledger),
-            "created": self.created,
-            "versions": dict(self.versions),
-            "files": [asdict(part) for part in self.files],
-        }
+        document = {"format": FORMAT, "format_version": FORMAT_VERSION, **_plain(self)}
+        for column in document["columns"]:
+            del column["noise"]  # the plan's wish for a family; the noise of its cells is stated
+        return document
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Manifest:
         """Rebuild from a document that the schema has accepted."""
-        return cls(
-            title=document["title"],
-            form=document["form"],
-            unit=Unit(**document["unit"]),
-            n=document["n"],
-            columns=tuple(_column_from_json(entry) for entry in document["columns"]),
-            mu=document["mu"],
-            epsilon=document["epsilon"],
-            delta=document["delta"],
-            delta_slack=document["delta_slack"],
-            simulation=document["simulation"],
-            versions=document["versions"],
-            created=document["created"],
-            persons=document["persons"],
-            order=document["order"],
-            row_counts=document["row_counts"],
-            clip_radius=document["clip_radius"],
-            stages=tuple(_stage_from_json(entry) for entry in document["stages"]),
-            radius_search=_search_from_json(document["radius_search"]),
-            synthetic=None if document["synthetic"] is None else SyntheticNote(**document["synthetic"]),
-            ledger=None if document["ledger"] is None else LedgerReference(**document["ledger"]),
-            files=tuple(Part(**entry) for entry in document["files"]),
-            epsilon_delta_curve=tuple((p["epsilon"], p["delta"]) for p in document["epsilon_delta_curve"]),
-            attack_odds=tuple((p["false_positive_rate"], p["true_positive_rate"]) for p in document["attack_odds"]),
-        )
+        made = {name: value for name, value in document.items() if name not in ("format", "format_version")}
+        for name, kind in _NESTED.items():
+            made[name] = None if made[name] is None else _made(kind, made[name])
+        for name, kind in _NESTED_LISTS.items():
+            made[name] = [_made(kind, entry) for entry in made[name]]
+        made["columns"] = [_column(entry) for entry in made["columns"]]
+        return _made(cls, made)
 
 
 def pooled_rows(stages: Sequence[Stage]) -> int:
@@ -341,32 +306,42 @@ def _short(value: object) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _column_json(column: Column) -> dict[str, Any]:
-    """A column's entry; where the noise of its cells is stated, the plan's wish for a family says nothing more."""
-    entry = asdict(column)
-    del entry["noise"]
+# ------------------------------------------------------------------------------------------------- to and from JSON
+
+_NESTED = {"unit": Unit, "radius_search": RadiusSearch, "synthetic": SyntheticNote, "ledger": LedgerReference}
+_NESTED_LISTS = {"stages": Stage, "files": Part}
+# What the two numbers of a pair are called there.
+_PAIRS = {
+    "epsilon_delta_curve": ("epsilon", "delta"),
+    "attack_odds": ("false_positive_rate", "true_positive_rate"),
+    "answers": ("radius", "rows"),
+}
+
+
+def _plain(value: Any) -> Any:
+    """Dataclasses to dictionaries, tuples to lists, pairs to dictionaries."""
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    if not is_dataclass(value):
+        return dict(value) if isinstance(value, Mapping) else value
+    entry = {field.name: _plain(getattr(value, field.name)) for field in fields(value)}
+    for name in _PAIRS.keys() & entry.keys():
+        entry[name] = [dict(zip(_PAIRS[name], pair, strict=True)) for pair in entry[name]]
     return entry
 
 
-def _column_from_json(entry: Mapping[str, Any]) -> Column:
+def _made(kind: type[T], entry: Mapping[str, Any]) -> T:
+    """The other way for one dataclass, whatever is nested in it being made already."""
+    values = {name: tuple(value) if isinstance(value, list) else value for name, value in entry.items()}
+    for name in _PAIRS.keys() & values.keys():
+        first, second = _PAIRS[name]
+        values[name] = tuple((pair[first], pair[second]) for pair in values[name])
+    return kind(**values)
+
+
+def _column(entry: Mapping[str, Any]) -> Column:
     noise = entry["cell_noise"]
     try:
         return Column(**{**entry, "cell_noise": None if noise is None else CellNoise(**noise)})
     except HazeglassError as error:
         raise BundleError(f"release.json has a column that no plan can have: {error} Do not rely on it.") from None
-
-
-def _stage_from_json(entry: Mapping[str, Any]) -> Stage:
-    return Stage(**{**entry, "centre": tuple(entry["centre"]), "scale": tuple(entry["scale"])})
-
-
-def _search_json(search: RadiusSearch | None) -> dict[str, Any] | None:
-    if search is None:
-        return None
-    return {**asdict(search), "answers": [{"radius": r, "rows": k} for r, k in search.answers]}
-
-
-def _search_from_json(entry: Mapping[str, Any] | None) -> RadiusSearch | None:
-    if entry is None:
-        return None
-    return RadiusSearch(**{**entry, "answers": tuple((a["radius"], a["rows"]) for a in entry["answers"])})

@@ -8,6 +8,7 @@ sha256sum -c SHA256SUMS.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -48,8 +49,7 @@ def _write_new(path: Path, raw: bytes, mode: int) -> None:
     except FileExistsError:
         raise OutputError(f"{str(path)!r} is there already, and a key is never replaced. Name a new file.") from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no file can have this name"
-        raise OutputError(f"{str(path)!r} cannot be written: {reason}.") from None
+        raise OutputError(f"{str(path)!r} cannot be written: {_reason(error)}.") from None
     with os.fdopen(descriptor, "wb") as file:
         file.write(raw)
         file.flush()
@@ -58,17 +58,10 @@ def _write_new(path: Path, raw: bytes, mode: int) -> None:
 
 def read_private_key(path: str | Path) -> Ed25519PrivateKey:
     """The key a release is signed with."""
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-    raw = _key_file(path)
-    try:
-        key = load_pem_private_key(raw, password=None)
-    except TypeError:
-        raise InputError(f"{str(path)!r} is locked with a password. Name a key without one.") from None
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
+    key = _key_of(path, lambda raw: load_pem_private_key(raw, password=None))
     if not isinstance(key, Ed25519PrivateKey):
         raise InputError(
             f"{str(path)!r} must be a private Ed25519 key in PEM. Make one with `hazeglass key new FILE` and name FILE."
@@ -78,15 +71,10 @@ def read_private_key(path: str | Path) -> Ed25519PrivateKey:
 
 def read_public_key(path: str | Path) -> Ed25519PublicKey:
     """The key a signature is checked with."""
-    from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
     from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
-    raw = _key_file(path)
-    try:
-        key = load_pem_public_key(raw)
-    except (ValueError, UnsupportedAlgorithm):
-        key = None
+    key = _key_of(path, load_pem_public_key)
     if not isinstance(key, Ed25519PublicKey):
         raise InputError(
             f"{str(path)!r} must be a public Ed25519 key in PEM. Name the .pub file that the publisher handed over."
@@ -94,13 +82,25 @@ def read_public_key(path: str | Path) -> Ed25519PublicKey:
     return key
 
 
-def _key_file(path: str | Path) -> bytes:
+def _key_of(path: str | Path, parse: Callable[[bytes], object]) -> object:
+    """The key in a file, None where it holds none that is known."""
+    from cryptography.exceptions import UnsupportedAlgorithm
+
     try:
         with Path(path).open("rb") as file:
-            return file.read(_LARGEST_KEY)
+            raw = file.read(_LARGEST_KEY)
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or "no file can have this name"
-        raise InputError(f"the key {str(path)!r} cannot be read: {reason}.") from None
+        raise InputError(f"the key {str(path)!r} cannot be read: {_reason(error)}.") from None
+    try:
+        return parse(raw)
+    except TypeError:
+        raise InputError(f"{str(path)!r} is locked with a password. Name a key without one.") from None
+    except (ValueError, UnsupportedAlgorithm):
+        return None
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or "no file can have this name"
 
 
 def check_signature(folder: Path, checksums: bytes, key: Ed25519PublicKey | None) -> Signature:

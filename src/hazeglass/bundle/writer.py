@@ -23,31 +23,36 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 CHECKSUMS = "SHA256SUMS"
-_CHUNK = 1 << 20
 _LARGEST_DICTIONARY = 1 << 30
 
 
 @contextmanager
 def new_folder(out: str | Path) -> Iterator[Path]:
-    """A temporary folder beside `out` that takes its name when the block ends well, and vanishes when it does not."""
+    """A temporary folder beside `out` that takes its name when the block ends well, and vanishes when it does not.
+
+    Everything is on disk before the name is given, so that a power cut leaves no half bundle under it.
+    """
     target = check_new(out)
-    temporary = target.resolve().parent / f".{target.name}.partial-{secrets.token_hex(8)}"
+    parent = target.resolve().parent
+    temporary = parent / f".{target.name}.partial-{secrets.token_hex(8)}"
     try:
-        _make(temporary, out)
+        temporary.mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
+    try:
         yield temporary
         temporary.chmod(0o755)
-        _flush_tree(temporary)
-        _take_name(temporary, target, out)
+        for path in (*sorted(temporary.rglob("*")), temporary):
+            _flush(path)
+        if target.exists() or target.is_symlink():  # rename would replace an empty folder
+            raise OutputError(
+                f"the output folder {str(out)!r} appeared while the results were made; it was not touched."
+            )
+        temporary.rename(target)
+        _flush(parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
-
-
-def _make(folder: Path, out: str | Path) -> None:
-    try:
-        folder.mkdir(mode=0o700)
-    except OSError as error:
-        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
 
 
 def check_new(out: str | Path) -> Path:
@@ -61,21 +66,6 @@ def check_new(out: str | Path) -> Path:
     return target
 
 
-def _take_name(temporary: Path, target: Path, out: str | Path) -> None:
-    """Rename, refusing to land on anything that appeared meanwhile (rename would replace an empty folder)."""
-    if target.exists() or target.is_symlink():
-        raise OutputError(f"the output folder {str(out)!r} appeared while the results were made; it was not touched.")
-    temporary.rename(target)
-    _flush(target.resolve().parent)
-
-
-def _flush_tree(folder: Path) -> None:
-    """Everything on disk before the name is given, so that a power cut leaves no half bundle under it."""
-    for path in sorted(folder.rglob("*")):
-        _flush(path)
-    _flush(folder)
-
-
 def _flush(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -86,11 +76,8 @@ def _flush(path: Path) -> None:
 
 def sha256_of(path: Path) -> str:
     """Hash of a file's bytes."""
-    digest = hashlib.sha256()
     with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-    return digest.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 @dataclass
@@ -108,11 +95,9 @@ class BundleWriter:
         """
         import pyarrow.parquet as pq
 
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         repeating = [field.name for field in schema if field.name != "value"]
         dictionaries = {"use_dictionary": repeating, "dictionary_pagesize_limit": _LARGEST_DICTIONARY}
-        with pq.ParquetWriter(path, schema, compression="none", **dictionaries) as writer:
+        with pq.ParquetWriter(self._place(name), schema, compression="none", **dictionaries) as writer:
             for batch in batches:
                 writer.write_batch(batch)
 
@@ -123,9 +108,8 @@ class BundleWriter:
         """
         import pyarrow.parquet as pq
 
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table, path, row_group_size=row_group, compression="none", use_dictionary=list(repeating))
+        options = {"compression": "none", "use_dictionary": list(repeating)}
+        pq.write_table(table, self._place(name), row_group_size=row_group, **options)
 
     def text(self, name: str, pieces: Iterable[str]) -> None:
         """A text file."""
@@ -155,14 +139,17 @@ class BundleWriter:
         lines = [f"{self._hash(path)}  {self._name(path)}\n" for path in paths]
         self.text(CHECKSUMS, "".join(lines))
 
+    def _place(self, name: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        return path
+
     def _name(self, path: Path) -> str:
         return path.relative_to(self.folder).as_posix()
 
     def _hash(self, path: Path) -> str:
-        """Computed once for each file that does not change any more; the reader computes it again."""
+        """Computed once for each part, which does not change any more; the reader computes it again."""
         name = self._name(path)
-        if path.suffix != ".parquet":
-            return sha256_of(path)
-        if name not in self.hashes:
+        if name not in self.hashes or path.suffix != ".parquet":
             self.hashes[name] = sha256_of(path)
         return self.hashes[name]

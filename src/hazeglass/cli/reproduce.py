@@ -20,7 +20,7 @@ from hazeglass.cli.terminal import JsonOption, Printer, QuietOption, clear_error
 from hazeglass.errors import InputError
 
 if TYPE_CHECKING:
-    from hazeglass.datasets.catalogue import Entry
+    from hazeglass.datasets.dataset import Entry
 
 __all__ = ["datasets", "load_experiments", "reproduce", "work"]
 
@@ -40,9 +40,8 @@ def datasets(
     quiet: QuietOption = False,
 ) -> None:
     """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
-    from hazeglass.datasets.catalogue import CATALOGUE
+    from hazeglass.datasets.dataset import CATALOGUE, folders
     from hazeglass.datasets.download import fetch as download
-    from hazeglass.datasets.files import folders
 
     printer = Printer(json, quiet)
     if fetch is not None:
@@ -65,7 +64,7 @@ def datasets(
 
 
 def _described(one: Entry, data_dir: Path | None) -> dict[str, Any]:
-    from hazeglass.datasets.files import find, is_present
+    from hazeglass.datasets.dataset import find, is_present
 
     rows = find(one, next(iter(one.files)), data_dir)
     return {
@@ -84,8 +83,7 @@ def _described(one: Entry, data_dir: Path | None) -> dict[str, Any]:
 
 
 def _table(data_dir: Path | None) -> Table:
-    from hazeglass.datasets.catalogue import CATALOGUE
-    from hazeglass.datasets.files import is_present
+    from hazeglass.datasets.dataset import CATALOGUE, is_present
 
     table = Table()
     table.add_column("name", no_wrap=True)

@@ -1,6 +1,6 @@
 """Data sets: ones we make, with a truth that is known exactly, and those of the paper, read from a folder."""
 
-from hazeglass.datasets.catalogue import Dataset
+from hazeglass.datasets.dataset import Dataset
 from hazeglass.datasets.download import fetch
 from hazeglass.datasets.feeder import FeederData, make_feeder
 from hazeglass.datasets.loaders import (

@@ -19,13 +19,14 @@ from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
 from hazeglass._http import DownloadError, HttpClient
-from hazeglass.datasets.catalogue import HOMES, Entry, entry
-from hazeglass.datasets.files import cache_folder
+from hazeglass.datasets.dataset import Entry, cache_folder, entry
 from hazeglass.errors import DataError
 
 Files = dict[str, bytes]
 LARGEST = LARGEST_MEMBER = 1 << 26
 SECONDS_IN_ALL = 900
+# Buildings 12 and 15 read zero in half of their hours and were left out.
+HOMES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 13, 14, 16, 17)
 _PARTING = "Nothing was written."
 _LOAD = "Equipment Electric Power [kWh]"
 _PROTEINS = ("Raf", "Mek", "Plcg", "PIP2", "PIP3", "Erk", "Akt", "PKA", "PKC", "P38", "Jnk")

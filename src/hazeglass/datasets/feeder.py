@@ -22,7 +22,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.datasets.catalogue import Dataset, Edges
+from hazeglass.datasets.dataset import Dataset, Edges
 
 BOUND_PER_CENT = 10.0
 _STEPS_PER_DAY, _STEPS_PER_WEEK, _DAYS = 96, 7 * 96, 365

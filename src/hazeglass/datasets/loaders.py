@@ -7,8 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hazeglass.datasets.catalogue import Dataset, Edges, Entry, entry
-from hazeglass.datasets.files import find, numbers, read_table, strings
+from hazeglass.datasets.dataset import Dataset, Edges, Entry, entry, find, numbers, read_table, strings
 from hazeglass.errors import DataError
 
 Folder = str | Path | None

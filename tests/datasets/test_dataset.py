@@ -6,8 +6,8 @@ import hashlib
 import pytest
 
 from hazeglass import datasets
-from hazeglass.datasets import files
-from hazeglass.datasets.catalogue import CATALOGUE, Entry, entry
+from hazeglass.datasets import dataset
+from hazeglass.datasets.dataset import CATALOGUE, Entry, entry
 from hazeglass.errors import DataError
 
 TEXT = b"a,b\n1,2\n3,4\n"
@@ -38,34 +38,34 @@ def put(folder, contents=TEXT, name="toy.csv"):
 
 def test_plain_and_compressed_files_are_the_same_file(tmp_path):
     plain, packed = put(tmp_path / "plain"), put(tmp_path / "packed", gzip.compress(TEXT), "toy.csv.gz")
-    assert files.read_table(TOY, "toy.csv", plain).equals(files.read_table(TOY, "toy.csv", packed))
-    assert files.numbers(files.read_table(TOY, "toy.csv", packed), ["b", "a"]).tolist() == [[2.0, 1.0], [4.0, 3.0]]
+    assert dataset.read_table(TOY, "toy.csv", plain).equals(dataset.read_table(TOY, "toy.csv", packed))
+    assert dataset.numbers(dataset.read_table(TOY, "toy.csv", packed), ["b", "a"]).tolist() == [[2.0, 1.0], [4.0, 3.0]]
 
 
 def test_the_folder_handed_over_then_the_variable_then_the_cache(tmp_path, monkeypatch):
     given, named, cache = put(tmp_path / "given"), put(tmp_path / "named"), put(tmp_path / "cache")
     monkeypatch.setenv("HAZEGLASS_DATA", str(named))
-    assert files.find(TOY, "toy.csv", given).is_relative_to(given)
-    assert files.find(TOY, "toy.csv").is_relative_to(named)
+    assert dataset.find(TOY, "toy.csv", given).is_relative_to(given)
+    assert dataset.find(TOY, "toy.csv").is_relative_to(named)
     monkeypatch.setenv("HAZEGLASS_DATA", str(tmp_path / "empty"))
-    assert files.find(TOY, "toy.csv").is_relative_to(cache)
-    assert files.find(TOY, "toy.csv", tmp_path / "empty") is None
+    assert dataset.find(TOY, "toy.csv").is_relative_to(cache)
+    assert dataset.find(TOY, "toy.csv", tmp_path / "empty") is None
 
 
 def test_one_changed_byte_is_refused(tmp_path):
     put(tmp_path, TEXT.replace(b"3", b"5"))
     with pytest.raises(DataError, match=r"is not the toy data that results refer to: .* SHA-256 [0-9a-f]{16}"):
-        files.read_table(TOY, "toy.csv", tmp_path)
+        dataset.read_table(TOY, "toy.csv", tmp_path)
 
 
 def test_a_damaged_or_endless_file_is_refused(tmp_path, monkeypatch):
     put(tmp_path, gzip.compress(TEXT)[:-6], "toy.csv.gz")
     with pytest.raises(DataError, match="cannot be read"):
-        files.read_table(TOY, "toy.csv", tmp_path)
-    monkeypatch.setattr(files, "LARGEST", 5)
+        dataset.read_table(TOY, "toy.csv", tmp_path)
+    monkeypatch.setattr(dataset, "LARGEST", 5)
     put(tmp_path, gzip.compress(TEXT), "toy.csv.gz")
     with pytest.raises(DataError, match="more than 5 bytes"):
-        files.read_table(TOY, "toy.csv", tmp_path)
+        dataset.read_table(TOY, "toy.csv", tmp_path)
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
