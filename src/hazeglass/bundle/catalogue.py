@@ -18,21 +18,18 @@ from hazeglass.present.statement import statement
 
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
 
-# Name, Data Package type, Croissant type and description of a column.
-Field = tuple[str, str, str, str]
-_MOMENT_FIELDS = {
-    "stage": ("integer", "sc:Integer", "Stage number, from 1."),
-    "left": ("string", "sc:Text", "A column."),
-    "left_power": ("integer", "sc:Integer", "Which function of it: 1 itself, 2 and 3 its Hermite square and cube."),
-    "right": ("string", "sc:Text", "A second column; missing for the mean of the first."),
-    "right_power": ("integer", "sc:Integer", "Which function of the second column."),
-    "value": (
-        "number",
-        "sc:Float",
-        "Noisy mean, or noisy mean of the product of the two columns, on the stage's scale.",
-    ),
-    "noise_sd": ("number", "sc:Float", "Standard deviation of the noise in value."),
-}
+# Name, Data Package type and description of a column.
+Field = tuple[str, str, str]
+_CROISSANT_TYPES = {"integer": "sc:Integer", "string": "sc:Text", "number": "sc:Float"}
+_MOMENT_FIELDS: list[Field] = [
+    ("stage", "integer", "Stage number, from 1."),
+    ("left", "string", "A column."),
+    ("left_power", "integer", "Which function of it: 1 itself, 2 and 3 its Hermite square and cube."),
+    ("right", "string", "A second column; missing for the mean of the first."),
+    ("right_power", "integer", "Which function of the second column."),
+    ("value", "number", "Noisy mean, or noisy mean of the product of the two columns, on the stage's scale."),
+    ("noise_sd", "number", "Standard deviation of the noise in value."),
+]
 
 
 def derived(manifest: Manifest) -> Iterator[tuple[str, Iterable[str]]]:
@@ -80,7 +77,7 @@ def _says(path: Path, pieces: Iterable[str]) -> bool:
 def _datapackage(manifest: Manifest) -> dict[str, Any]:
     """One tabular resource per part."""
     schemas = {
-        table: {"fields": [{"name": n, "type": kind, "description": text} for n, kind, _, text in fields]}
+        table: {"fields": [{"name": n, "type": kind, "description": text} for n, kind, text in fields]}
         for table, fields in _tables(manifest).items()
     }
     return {
@@ -143,10 +140,10 @@ def _record_set(manifest: Manifest, table: str, fields: list[Field]) -> dict[str
                 "@id": f"{table}/{_slug(name)}-{k}",
                 "name": f"{table}/{_slug(name)}-{k}",
                 "description": f"{name}: {text}",
-                "dataType": kind,
+                "dataType": _CROISSANT_TYPES[kind],
                 "source": {"fileObject": {"@id": first}, "extract": {"column": name}},
             }
-            for k, (name, _, kind, text) in enumerate(fields)
+            for k, (name, kind, text) in enumerate(fields)
         ],
     }
 
@@ -158,10 +155,10 @@ def _table_of(path: str) -> str:
 def _tables(manifest: Manifest) -> dict[str, list[Field]]:
     """The columns of the moments, and of the rows, as far as the release has parts of them."""
     rows = [
-        (column.name, "number", "sc:Float", f"{column.label}; public bounds {column.lower:g} to {column.upper:g}")
+        (column.name, "number", f"{column.label}; public bounds {column.lower:g} to {column.upper:g}")
         for column in manifest.columns
     ]
-    fields = {"moments": [(name, *about) for name, about in _MOMENT_FIELDS.items()], "rows": rows}
+    fields = {"moments": _MOMENT_FIELDS, "rows": rows}
     return {table: fields[table] for table in {_table_of(part.path) for part in manifest.files}}
 
 

@@ -6,6 +6,7 @@ Parquet parts have the columns, types and rows that release.json describes, and 
 from __future__ import annotations
 
 import hashlib
+import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -171,20 +172,20 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         is removed with the Release
     """
     public = None if key is None else read_public_key(key)
-    with local_folder(path, largest) as place:
-        listing = read_checksums(place.folder)
+    with local_folder(path, largest) as (folder, temporary):
+        listing = read_checksums(folder)
         sums = parse_checksums(listing)
-        check_files(place.folder, sums)
-        signature = check_signature(place.folder, listing, public)
-        manifest = read_manifest(place.folder, sums)
+        check_files(folder, sums)
+        signature = check_signature(folder, listing, public)
+        manifest = read_manifest(folder, sums)
         check_manifest(manifest, sums)
-        check_parts(place.folder, manifest)
-        not_compared = check_derived(place.folder, manifest)
-        release = Release(place.folder, manifest, signature=signature, not_compared=not_compared)
+        check_parts(folder, manifest)
+        not_compared = check_derived(folder, manifest)
+        release = Release(folder, manifest, signature=signature, not_compared=not_compared)
         if release.form != "table":
             release.moments()
-    if place.temporary:
-        weakref.finalize(release, place.remove)
+    if temporary:
+        weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
     return release
 
 

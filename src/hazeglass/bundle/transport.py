@@ -33,25 +33,14 @@ _SECONDS_IN_ALL = 3600
 _NOT_THERE = (403, 404, 410)  # object stores say 403 of a file that they do not have
 
 
-class Place:
-    """A folder with a bundle; `temporary` when it is ours to remove."""
-
-    def __init__(self, folder: Path, *, temporary: bool) -> None:
-        self.folder, self.temporary = folder, temporary
-
-    def remove(self) -> None:
-        """Remove what was unpacked or fetched."""
-        if self.temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-
 @contextmanager
-def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[Place]:
-    """The bundle as a local folder; a temporary one is removed at once when the block fails, else by its new owner."""
+def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[tuple[Path, bool]]:
+    """The bundle as a local folder, and whether it is temporary: removed at once when the block fails, else by its new
+    owner."""
     scheme = _ADDRESS.match(str(path)) if isinstance(path, str) else None
     file = Path(path)
     if scheme is None and file.is_dir():
-        yield Place(file, temporary=False)
+        yield file, False
         return
     if scheme is None and not file.is_file():
         raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is not a folder.")
@@ -61,15 +50,15 @@ def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[Pl
         known = scheme.group(1).lower() in ("http", "https")
     if not known:
         raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is none of them.")
-    place = Place(Path(tempfile.mkdtemp(prefix="hazeglass-")), temporary=True)
+    folder = Path(tempfile.mkdtemp(prefix="hazeglass-"))
     try:
         if scheme is None:
-            _unpack(file, place.folder, largest)
+            _unpack(file, folder, largest)
         else:
-            _fetch(str(path), place.folder, largest)
-        yield place
+            _fetch(str(path), folder, largest)
+        yield folder, True
     except BaseException:
-        place.remove()
+        shutil.rmtree(folder, ignore_errors=True)
         raise
 
 

@@ -19,11 +19,6 @@ class Odds:
     false_positive_rate: float
     true_positive_rate: float
 
-    @property
-    def factor(self) -> float:
-        """How many times better than guessing."""
-        return self.true_positive_rate / self.false_positive_rate
-
 
 @dataclass(frozen=True)
 class Explanation:

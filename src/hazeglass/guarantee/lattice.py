@@ -82,7 +82,7 @@ class RoundedGaussian(_Scaled):
             return self.scale**2 + 1 / 12
         k = self._whole()
         # E X^2 = sum over k >= 1 of (2k - 1) P(|X| >= k)
-        return math.fsum((2 * k - 1) * self.tail(k - 1))
+        return math.fsum((2 * k - 1) * 2 * special.ndtr(-(k - 0.5) / self.scale))
 
     def mu(self, shift: int) -> float:
         """The GDP parameter of X against X + shift: rounding is post-processing and commutes with integer shifts."""
@@ -104,11 +104,6 @@ class RoundedGaussian(_Scaled):
             cell += 2 * weight * math.exp(-t * t / 2) * np.cosh(reach * t)
         integrated = -centre * centre / 2 - math.log(math.sqrt(2 * math.pi)) + np.log(cell)
         return np.asarray(np.where((centre * half <= 4) & (half <= 2), integrated, subtracted), dtype=np.float64)
-
-    def tail(self, k: ArrayLike) -> Floats:
-        """P(|X| > k) for integers k >= 0."""
-        k = np.asarray(k, dtype=np.float64)
-        return np.asarray(2 * special.ndtr(-(k + 0.5) / self.scale), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -177,19 +172,6 @@ class DiscreteGaussian(_Scaled):
         """log P(X = k)."""
         k = np.asarray(k, dtype=np.float64)
         return np.asarray(-0.5 * (k / self.scale) ** 2 - math.log(self._normaliser), dtype=np.float64)
-
-    def tail(self, k: ArrayLike) -> Floats:
-        """P(|X| > k) for integers k >= 0."""
-        k = np.asarray(k, dtype=np.float64)
-        if self.scale > ENUMERATION_LIMIT:
-            # Euler-Maclaurin about k + 1/2; the next term is below 1e-11 of the tail at this scale and 38 scales out.
-            u = (k + 0.5) / self.scale
-            density = np.exp(-u * u / 2) / math.sqrt(2 * math.pi)
-            return np.asarray(2 * (special.ndtr(-u) - u * density / (24 * self.scale**2)), dtype=np.float64)
-        support = np.arange(math.ceil(40 * self.scale) + 2)
-        tails = np.cumsum(np.exp(self.log_pmf(support))[::-1])[::-1]
-        inside = np.minimum(k, support[-2]).astype(np.int64)
-        return np.asarray(np.where(k < support[-1], 2 * tails[inside + 1], 0.0), dtype=np.float64)
 
 
 LatticeNoise = RoundedGaussian | DiscreteGaussian
