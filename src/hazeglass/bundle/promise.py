@@ -36,9 +36,9 @@ def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
         _check_quotes(manifest)
         _check_slack(manifest)
         stated = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
+    except BundleError:
+        raise
     except (ArithmeticError, ValueError) as error:
-        if isinstance(error, BundleError):
-            raise
         detail = f": {error}" if isinstance(error, InputError) else "."
         raise BundleError(f"release.json states noise or a promise that no release can have{detail}") from None
     if not stated <= manifest.mu * (1 + _TOLERANCE):
@@ -71,7 +71,7 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError("release.json names a column twice. Ask for a new copy.")
     if manifest.n < 2:
         raise BundleError(f"a release has at least 2 rows; release.json says {manifest.n}. Ask for a new copy.")
-    table = manifest.form == "table"
+    table, unit = manifest.form == "table", manifest.unit
     if any((column.cell_noise is not None) != table for column in manifest.columns):
         raise BundleError(
             "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
@@ -82,18 +82,16 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
     if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
         raise BundleError("release.json has a stage that does not describe every column. Ask for a new copy.")
-    person = manifest.unit.name == "person"
+    person = unit.name == "person"
     if (manifest.persons is not None) != person or (manifest.row_counts is not None) != (person and table):
         raise BundleError("release.json must state the number of persons where it protects them, and only there.")
-    most_rows = manifest.n if manifest.persons is None else manifest.persons * manifest.unit.max_rows
+    most_rows = manifest.n if manifest.persons is None else manifest.persons * unit.max_rows
     if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows:
         raise BundleError("release.json states more rows than its persons can have. Do not rely on it.")
     if (manifest.order is not None) != table:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
-    if (manifest.unit.readings > 1) > (manifest.unit.name == "readings") or (manifest.unit.max_rows > 1) > (
-        manifest.unit.name == "person"
-    ):
-        raise BundleError(f"release.json protects {manifest.unit.name!r} and counts another unit. Do not rely on it.")
+    if (unit.readings > 1) > (unit.name == "readings") or (unit.max_rows > 1) > person:
+        raise BundleError(f"release.json protects {unit.name!r} and counts another unit. Do not rely on it.")
 
 
 def _check_quotes(manifest: Manifest) -> None:
@@ -191,10 +189,11 @@ def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
     used = [stage.radius for stage in manifest.stages]
     if not math.isclose(search.radius, found, rel_tol=_TOLERANCE) or used != [search.radius]:
         raise BundleError("release.json states another clip radius than its search found. Do not rely on it.")
-    scale = unit.max_rows * math.sqrt(questions(unit)) / search.mu
+    distance = unit.max_rows * math.sqrt(questions(unit))
+    scale = distance / search.mu
     if not scale * (1 - _TOLERANCE) <= search.noise_scale <= scale * (1 + _TOLERANCE) + 1:  # rounded up
         raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
-    return unit.max_rows * math.sqrt(questions(unit)) / search.noise_scale
+    return distance / search.noise_scale
 
 
 def _stage_mu(stage: Stage, unit: Unit) -> float:
@@ -205,9 +204,8 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
         raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
     if rows_in_ball and not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
         raise BundleError("release.json has a stage with neither clipped rows nor the box's radius. Do not rely on it.")
-    if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > count_weight(stage.radius) * (
-        1 + _TOLERANCE
-    ):
+    most = count_weight(stage.radius) * (1 + _TOLERANCE)
+    if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     columns = p * DEGREES[stage.features]
     mu = moments_distance(unit, columns=columns, radius=stage.radius, mean_weight=stage.mean_weight) / stage.tau

@@ -63,12 +63,12 @@ def parse_checksums(raw: bytes) -> dict[str, str]:
     *lines, rest = raw.decode("utf-8", errors="replace").split("\n")
     for line in [*lines, rest] if rest else lines:
         match = _SUM_LINE.fullmatch(line)
-        if match is None or match.group(2) in sums:
+        if match is None or match[2] in sums:
             raise BundleError(
                 "SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once."
             )
-        check_name(match.group(2))
-        sums[match.group(2)] = match.group(1)
+        check_name(match[2])
+        sums[match[2]] = match[1]
     return sums
 
 

@@ -40,12 +40,8 @@ def load_cell_signalling(data_dir: Folder = None) -> Dataset:
     """7,466 cells by 11 proteins; the truth is bnlearn's 17 edges, the other two graphs are in `truths`."""
     known = entry("cell-signalling")
     table = read_table(known, "sachs.csv", data_dir)
-    return known.dataset(
-        numbers(table, table.column_names),
-        table.column_names,
-        truth=TRUTHS["bnlearn17"],
-        truths=TRUTHS,
-    )
+    names = table.column_names
+    return known.dataset(numbers(table, names), names, truth=TRUTHS["bnlearn17"], truths=TRUTHS)
 
 
 # Members counted by name alone: a father and a son under one name each, and one man under two numbers.
@@ -197,11 +193,7 @@ def load_fmri(data_dir: Folder = None, *, subject: int = 1, regions: Literal["ms
     known = entry("fmri")
     table = read_table(known, f"abide_ho_control{subject:02d}.csv", data_dir)
     columns, about = _nearest(known, data_dir) if regions == "msdl39" else (table.column_names, {})
-    return known.dataset(
-        numbers(table, columns),
-        columns,
-        column_info=about,
-    )
+    return known.dataset(numbers(table, columns), columns, column_info=about)
 
 
 def _nearest(known: Entry, data_dir: Folder) -> tuple[list[str], dict[str, tuple[Any, ...]]]:
