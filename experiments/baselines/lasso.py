@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.glasso.compiled import kernel
+from hazeglass.glasso.kernels import kernel
 from hazeglass.glasso.linalg import FloatArray, cholesky
 
 __all__ = ["conditions_missed_by", "solve_lasso"]

@@ -61,7 +61,7 @@ def test_unknown_engines_and_addresses_are_named():
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
     pytest.importorskip("distributed")
-    monkeypatch.setattr("hazeglass.compute.dask_engine._PATIENCE", "0.2s")
+    monkeypatch.setattr("hazeglass.compute.engines._PATIENCE", "0.2s")
     with pytest.raises(InputError, match=r"127\.0\.0\.1:9"), open_engine("dask:tcp://127.0.0.1:9"):
         pass
 
@@ -70,7 +70,7 @@ def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
 def own_cluster():
     """The local processes that the engine starts by itself, one of them."""
     pytest.importorskip("distributed")
-    from hazeglass.compute.dask_engine import Dask
+    from hazeglass.compute.engines import Dask
 
     with Dask(workers=1) as engine:
         yield engine
@@ -175,7 +175,7 @@ def test_a_lost_worker_costs_no_block(cluster, tmp_path):
 def test_a_worker_that_dies_while_it_is_handed_a_block_is_passed_over(cluster, monkeypatch):
     import distributed
 
-    monkeypatch.setattr("hazeglass.compute.dask_engine.time.sleep", lambda seconds: None)
+    monkeypatch.setattr("hazeglass.compute.engines.time.sleep", lambda seconds: None)
     scatter, failures = distributed.Client.scatter, [OSError("connection reset"), TimeoutError()]
 
     def failing(self, *arguments, **options):

@@ -9,7 +9,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.audit.certify import certify
-from hazeglass.glasso import auto
+from hazeglass.glasso import components
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.randomness import SeededBits
 
@@ -28,7 +28,7 @@ def recipe(file):
 
 
 def test_a_new_solver_is_found_and_proves_the_same_optimum(monkeypatch):
-    monkeypatch.setitem(auto.SOLVERS, "prox", recipe("prox.py")["solve"])
+    monkeypatch.setitem(components.SOLVERS, "prox", recipe("prox.py")["solve"])
     S = np.cov(np.random.default_rng(1).standard_normal((60, 8)), rowvar=False)
     ours, new = (hg.graphical_lasso(S, 0.05, solver=name) for name in ("cd", "prox"))
     assert new.solver == "prox"

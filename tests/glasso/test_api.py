@@ -8,7 +8,7 @@ from covariance_problems import sample_covariance, symmetric_noise
 
 from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError
 from hazeglass.glasso import Solution, graphical_lasso, nearest_psd_max_norm
-from hazeglass.glasso.auto import SOLVERS
+from hazeglass.glasso.components import SOLVERS
 
 EVERY = pytest.mark.parametrize("solver", ["auto", *SOLVERS])
 

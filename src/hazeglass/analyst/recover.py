@@ -23,10 +23,9 @@ from hazeglass.analyst.selection import (
     stars,
 )
 from hazeglass.analyst.sources import Source, source_of
-from hazeglass.compute.engines import Engine, open_engine
+from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small
 from hazeglass.errors import InputError
 from hazeglass.glasso.device import check_device
-from hazeglass.glasso.linalg import single_threaded_if_small
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -14,17 +14,15 @@ import unicodedata
 from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import UUID
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from hazeglass.compute.text import TextFormat
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Column", "canonical_id", "id_column", "number_column", "numbers_from_text", "words_like_numbers"]
 
 # A column of some rows: an Arrow array, or Python objects where a data frame holds such.
 Column = Any
@@ -38,8 +36,6 @@ _MIDNIGHT = r"( 00:00:00)?(\.0+)?(Z?)$"
 
 def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
     """The cells as float64, null where one is missing or cannot be read, and how many could not be read."""
-    import pyarrow as pa
-
     try:
         return _from_objects(column, text) if isinstance(column, list) else _from_arrow(_plain(column), text)
     except pa.ArrowNotImplementedError:  # a type that Arrow knows and cannot convert
@@ -47,10 +43,6 @@ def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
 
 
 def _from_arrow(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as pt
-
     kind = array.type
     if pt.is_float64(kind):
         return array, 0
@@ -63,9 +55,6 @@ def _from_arrow(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]:
 
 def numbers_from_text(array: pa.Array, text: TextFormat) -> tuple[pa.Array, int]:
     """Text (or bytes) as float64; a number is digits with the plan's decimal mark, a sign, an exponent, or infinity."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     raw = array.cast(pa.large_binary())
     if words_like_numbers(text):
         said = [None if cell is None or cell.strip() in text.missing_bytes else cell for cell in raw.to_pylist()]
@@ -88,8 +77,6 @@ def words_like_numbers(text: TextFormat) -> bool:
 
 def _from_objects(cells: list[Any], text: TextFormat) -> tuple[pa.Array, int]:
     """Python objects, each by its own type; text among them is read as text."""
-    import pyarrow as pa
-
     values = np.full(len(cells), np.nan)
     words: dict[int, str | bytes] = {}
     unread = 0
@@ -132,8 +119,6 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
     7, "7", "07" and 7.0 are the same person, and -0.0 is 0. Where two spellings could be one person they are taken for
     one: that two people share `max_rows` costs a few rows, that one person counts as two would break the promise.
     """
-    import pyarrow as pa
-
     try:
         if not isinstance(column, list):
             return _ids_from_arrow(_plain(column), text)
@@ -143,10 +128,6 @@ def id_column(column: Column, text: TextFormat) -> pa.Array:
 
 
 def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as pt
-
     kind = array.type
     if pt.is_integer(kind):
         return _named(pc.cast(array, pa.string()), text)
@@ -170,10 +151,6 @@ def _ids_from_arrow(array: pa.Array, text: TextFormat) -> pa.Array:
 
 def _in_one_unit(array: pa.Array) -> pa.Array:
     """Moments, times and durations as nanoseconds (of UTC), so that the same one is the same in every file."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as pt
-
     kind = array.type
     if pt.is_timestamp(kind) or pt.is_date(kind):
         zone = "UTC" if getattr(kind, "tz", None) else None
@@ -187,9 +164,6 @@ def _in_one_unit(array: pa.Array) -> pa.Array:
 
 def _named(ids: pa.Array, text: TextFormat) -> pa.Array:
     """Ids in canonical form, but for those that are a word for a missing cell."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return pc.if_else(pc.is_in(ids, pa.array(sorted(_missing_ids(text)), pa.string())), None, ids)
 
 
@@ -271,8 +245,6 @@ def _number_id(number: Any) -> str | None:
 
 
 def _each(cells: Iterable[Any], rule: Callable[[Any], str | None]) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array([rule(cell) for cell in cells], pa.string())
 
 
@@ -286,9 +258,6 @@ def _cells(column: Column) -> list[Any]:
 
 def _plain(column: Column) -> pa.Array:
     """One array without dictionary, run-length or extension type."""
-    import pyarrow as pa
-    import pyarrow.types as pt
-
     array = column
     if isinstance(column, pa.ChunkedArray):  # each by itself: dictionaries of several chunks may not go together
         return pa.concat_arrays([_plain(chunk) for chunk in column.chunks or [pa.array([], column.type)]])
@@ -299,15 +268,11 @@ def _plain(column: Column) -> pa.Array:
     if pt.is_dictionary(array.type):
         return _plain(array.dictionary_decode())
     if pt.is_run_end_encoded(array.type):
-        import pyarrow.compute as pc
-
         return _plain(pc.run_end_decode(array))
     return array
 
 
 def _is_text(kind: pa.DataType) -> bool:
-    import pyarrow.types as pt
-
     tests: Sequence[Callable[[pa.DataType], bool]] = (
         pt.is_string,
         pt.is_large_string,
@@ -321,8 +286,6 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _decoded(array: pa.Array) -> pa.Array:
     """As text; null where bytes are no UTF-8."""
-    import pyarrow as pa
-
     raw = array.cast(pa.binary())  # first: a column may say that it is text and hold bytes that are none
     try:
         return raw.cast(pa.string())

@@ -17,20 +17,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+from pyarrow import csv as arrow_csv
 
 from hazeglass.compute.cells import number_column, words_like_numbers
 from hazeglass.compute.places import Place
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["BROKEN_LINES", "RANGE_BYTES", "LineReader", "Lines", "csv_header", "line_pieces"]
 
 BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
 RANGE_BYTES = 1 << 23
@@ -290,8 +287,6 @@ class LineReader:
         self, block: bytes, numbers: Sequence[str], others: Sequence[str], unread: Counter[str]
     ) -> dict[str, pa.Array]:
         """The named columns of a block that ends in a newline; what cannot be read is null and counted."""
-        import pyarrow as pa
-
         lines = block.count(b"\n")
         # Arrow compares words for missing cells with the spaces around a cell, which matters where one is a number.
         types = {} if self._said_in_numbers else {self._places[name]: pa.float64() for name in numbers}
@@ -315,9 +310,6 @@ class LineReader:
         A line of empty cells is read before it, so that no byte order mark among the rows is taken for the file's, and
         one behind it, which a quote that the last line does not close would swallow.
         """
-        import pyarrow as pa
-        from pyarrow import csv as arrow_csv
-
         if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):  # Arrow ends a line there
             return None
         framed = b"".join((self._empty, b"\n", block, self._empty, b"\n"))

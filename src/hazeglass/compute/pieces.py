@@ -10,18 +10,16 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from hazeglass.compute.cells import Column, id_column, number_column
 from hazeglass.compute.lines import LineReader, Lines, csv_header
 from hazeglass.compute.places import Place
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["Loaded", "Partition", "Piece", "RowGroups", "TextLines", "Wanted", "parquet_file"]
 
 
 class Piece(Protocol):
@@ -55,8 +53,6 @@ class Wanted:
 
     def batch(self, columns: Mapping[str, Column], unread: Counter[str]) -> pa.RecordBatch:
         """One batch of cells as they came."""
-        import pyarrow as pa
-
         arrays = []
         for name in self.numbers:
             array, cells = number_column(columns[name], self.text)
@@ -70,10 +66,11 @@ class Wanted:
         """The same rows in batches of at most `block_rows`."""
         for start in range(0, rows, self.block_rows):
             stop = min(rows, start + self.block_rows)
-            yield self.batch({name: _slice(columns[name], start, stop) for name in self.all}, unread)
+            yield self.batch({name: rows_of(columns[name], start, stop) for name in self.all}, unread)
 
 
-def _slice(column: Column, start: int, stop: int) -> Column:
+def rows_of(column: Column, start: int, stop: int) -> Column:
+    """Some rows of a column."""
     return column[start:stop] if isinstance(column, list) else column.slice(start, stop - start)
 
 
@@ -134,7 +131,7 @@ class TextLines:
         reader = LineReader(place, text, names)
         for block in self.lines.blocks():
             columns = reader.columns(block, self.wanted.numbers, self.wanted.ids, unread)
-            yield from self.wanted.cut(columns, block.count(b"\n"), unread)
+            yield from self.wanted.cut(columns, max(map(len, columns.values()), default=0), unread)
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,8 +175,6 @@ def _check_same_columns(wanted: Sequence[str], names: Sequence[str], place: Plac
 
 def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.RecordBatch]:
     """The same batches; damage found on the way is told in one sentence."""
-    import pyarrow as pa
-
     try:
         yield from batches
     except (pa.ArrowException, OSError):
@@ -188,9 +183,6 @@ def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.Rec
 
 def parquet_file(place: Place) -> Any:
     """A Parquet file, opened; nothing is buffered ahead, which would hold the whole file."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
     try:
         return pq.ParquetFile(place.open_file(), pre_buffer=False, buffer_size=1 << 20)
     except (pa.ArrowInvalid, OSError):

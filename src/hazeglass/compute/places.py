@@ -14,8 +14,6 @@ from typing import Any
 
 from hazeglass.errors import DataError
 
-__all__ = ["SUFFIXES", "Place", "expand"]
-
 SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WILD = re.compile(r"[*\[]")  # not "?", which starts the options of an address

@@ -14,22 +14,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from hazeglass.compute.cells import Column
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
-from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file
+from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["BLOCK_ROWS", "SOURCES", "TableSource", "blocks", "check_names", "floats", "frame_columns", "open_table"]
 
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
@@ -97,8 +95,6 @@ def check_names(names: Sequence[str]) -> None:
 
 def _kind(declared: pa.DataType) -> str:
     """'continuous', 'integer' or 'other'."""
-    import pyarrow.types as pt
-
     if pt.is_dictionary(declared):
         return _kind(declared.value_type)
     if pt.is_floating(declared) or pt.is_decimal(declared):
@@ -122,8 +118,7 @@ class _InMemory:
         }
 
     def sizes(self) -> list[int]:
-        step = self._step
-        return [min(step, self.rows - start) for start in range(0, self.rows, step)]
+        return [min(self._step, self.rows - start) for start in range(0, self.rows, self._step)]
 
     @property
     def _step(self) -> int:
@@ -134,16 +129,11 @@ class _InMemory:
         wanted = _wanted(numbers, ids, len(self.columns), self.text)
         for number, rows in enumerate(self.sizes()):
             start = number * self._step
-            held = {
-                name: column[start : start + rows] if isinstance(column, list) else column.slice(start, rows)
-                for name, column in ((name, self.columns[name]) for name in wanted.all)
-            }
+            held = {name: rows_of(self.columns[name], start, start + rows) for name in wanted.all}
             yield Loaded(number, rows, held, wanted)
 
 
 def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
-    import pyarrow as pa
-
     if isinstance(data, pa.RecordBatch):
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
@@ -188,8 +178,6 @@ def frame_columns(data: Any) -> dict[str, Column]:
 
 def _arrow_or_list(series: Any) -> Column:
     """An Arrow array where the type is declared; Python's objects, each with a type of its own, stay what they are."""
-    import pyarrow as pa
-
     native = series.to_native() if hasattr(series, "to_native") else series
     if str(getattr(native, "dtype", "")) in ("object", "Object"):
         return list(native)
@@ -267,8 +255,6 @@ class _CsvFiles:
 
     def kinds(self) -> dict[str, str]:
         """A guess: what the first lines can be read as."""
-        import pyarrow.compute as pc
-
         first = next((block for lines, _ in self._lines[:1] for block in lines.blocks()), b"")
         unread: Counter[str] = Counter()
         columns = LineReader(self.places[0], self.text, self.names).columns(first, self.names, (), unread)
@@ -310,8 +296,6 @@ class _DaskFrame:
         return tuple(str(name) for name in getattr(self.frame, "columns", ()))
 
     def kinds(self) -> dict[str, str]:
-        import pyarrow as pa
-
         return {
             str(field.name): _kind(field.type)
             for field in pa.Schema.from_pandas(self.frame._meta, preserve_index=False)

@@ -9,8 +9,6 @@ from typing import Any
 
 from hazeglass.errors import PlanError
 
-__all__ = ["TextFormat"]
-
 _MOST_WORDS, _LONGEST_WORD = 200, 100
 MISSING_WORDS = ("", "NA", "N/A", "NaN", "nan", "null", "NULL")
 # Text codecs in which one byte changes how those after it are read, or which are no way to write a file.

@@ -8,22 +8,21 @@ they violate. Components are screened exactly at each penalty.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import InitVar, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError, warn
-from hazeglass.glasso.distance import Distance, psd_distance
+from hazeglass.errors import ConvergenceWarning, SolverInputError, warn
+from hazeglass.glasso.distance import refuse_if_unbounded
 from hazeglass.glasso.linalg import FloatArray, as_covariance, cholesky, inverse
-from hazeglass.glasso.objective import Attempt, Start
+from hazeglass.glasso.objective import Attempt, Certificate, Start
 from hazeglass.glasso.penalty import Penalty, block_norms, check_diagonal, make_penalty
 
 
 @dataclass(frozen=True, eq=False)
-class Solution:
+class Solution(Certificate):
     """A sparse inverse covariance and the proof of how good it is.
 
     Attributes
@@ -48,11 +47,6 @@ class Solution:
         The penalty it was solved at.
     """
 
-    precision: FloatArray = field(repr=False)
-    covariance: FloatArray = field(repr=False)
-    objective: float
-    gap: float
-    kkt: float
     n_iter: int
     solver: str
     converged: bool
@@ -122,7 +116,7 @@ def graphical_lasso(
     >>> answer.covariance.round(3).tolist()
     [[1.1, 0.4], [0.4, 1.1]]
     """
-    problem = _Problem.of(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
+    problem = _Problem(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
     return problem.solve(alpha, _start_from(warm_start, problem.S.shape[0]))
 
 
@@ -163,13 +157,13 @@ def graphical_lasso_path(
     >>> [bool(answer.precision[0, 1]) for answer in path]
     [False, True]
     """
-    problem = _Problem.of(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
+    problem = _Problem(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
     grid = _grid(problem, alphas)
     answers: dict[int, Solution] = {}
     start: Start | None = None
     for place in np.argsort(-grid, kind="stable"):
         found = problem.solve(float(grid[place]), start)
-        answers[int(place)], start = found, Start(found.precision, found.covariance)
+        answers[int(place)] = start = found
         if max_density is not None and _density(found, block_size) > max_density:
             break
     return [answers[place] for place in sorted(answers)]
@@ -191,12 +185,12 @@ def largest_alpha(covariance: ArrayLike, weights: ArrayLike | None = None, block
     return float(np.max(norms[counts] / paid[counts], initial=0.0))
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class _Problem:
-    """Everything but the penalty, checked."""
+    """Everything but the penalty, checked; S is a tensor where the problem is solved on a device."""
 
-    S: Any  # a tensor where the problem is solved on a device
-    weights: ArrayLike | None
+    covariance: InitVar[Any]
+    weights: Any
     penalize_diagonal: bool
     block_size: int
     solver: str
@@ -204,104 +198,88 @@ class _Problem:
     max_iter: int | None
     names: Sequence[str] | None
     device: str
-    as_tensors: bool
+    S: Any = field(init=False)
 
-    @classmethod
-    def of(
-        cls,
-        covariance: Any,
-        weights: Any,
-        penalize_diagonal: bool,
-        block_size: int,
-        solver: str,
-        tol: float,
-        max_iter: int | None,
-        names: Sequence[str] | None,
-        device: str,
-    ) -> _Problem:
-        _check_settings(solver, tol, max_iter, block_size, device)
-        as_tensors = device != "cpu" and type(covariance).__module__.partition(".")[0] == "torch"
-        if device == "cpu":
-            S: Any = as_covariance(covariance, names)
+    def __post_init__(self, covariance: Any) -> None:
+        self._check_settings()
+        if self.device == "cpu":
+            self.S = as_covariance(covariance, self.names)
         else:
             from hazeglass.glasso.device import to_device
 
-            S = to_device(covariance, device)
-            weights = weights.cpu() if hasattr(weights, "cpu") else weights
-        if block_size < 1 or S.shape[0] % block_size:
-            raise SolverInputError(f"block_size must divide the {S.shape[0]} rows of the covariance, got {block_size}.")
-        return cls(S, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device, as_tensors)
+            self.S = to_device(covariance, self.device)
+            self.weights = self.weights.cpu() if hasattr(self.weights, "cpu") else self.weights
+        self.as_tensors = self.device != "cpu" and type(covariance).__module__.partition(".")[0] == "torch"
+        rows = self.S.shape[0]
+        if self.block_size < 1 or rows % self.block_size:
+            raise SolverInputError(f"block_size must divide the {rows} rows of the covariance, got {self.block_size}.")
+
+    def _check_settings(self) -> None:
+        solver, device = self.solver, self.device
+        if solver != "auto":
+            from hazeglass.glasso.components import SOLVERS
+
+            if solver not in SOLVERS:
+                raise SolverInputError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}.")
+        if not self.tol > 0:
+            raise SolverInputError(f"tol must be > 0, got {self.tol}. It bounds the duality gap divided by p.")
+        if self.max_iter is not None and self.max_iter < 1:
+            raise SolverInputError(f"max_iter must be >= 1, got {self.max_iter}.")
+        if self.block_size > 1 and (solver not in ("auto", "admm") or device != "cpu"):
+            raise SolverInputError(
+                f"blocks of {self.block_size} features are solved by admm on the CPU, got solver={solver!r}, "
+                f"device={device!r}."
+            )
+        if device != "cpu" and solver != "auto":
+            raise SolverInputError(
+                f'device={device!r} goes with solver="auto": it has one way of its own, got {solver!r}.'
+            )
 
     def solve(self, alpha: float, start: Start | None) -> Solution:
         """Raise where the problem is unbounded, warn where it did not converge."""
         p = self.S.shape[0] // self.block_size
         penalty = make_penalty(p, alpha, self.weights, self.penalize_diagonal, self.block_size)
-        if self.device != "cpu":
+        if self.device == "cpu":
+            answer = self._solve_here(penalty, start)
+        else:
             from hazeglass.glasso.device import solve_on_device
 
+            check_diagonal(self.S.diagonal().cpu().numpy(), penalty, self.names)
             answer = solve_on_device(
-                self.S,
-                penalty,
-                self.names,
-                tol=self.tol,
-                max_iter=self.max_iter,
-                start=start,
-                as_tensors=self.as_tensors,
+                self.S, penalty, start, tol=self.tol, max_iter=self.max_iter, as_tensors=self.as_tensors
             )
-            return _finish(answer, self.tol, penalty.alpha)
-        from hazeglass.glasso.auto import solve_problem
+        found, steps, name = answer.certificate, answer.n_iter, answer.solver
+        if found is None:
+            raise SolverInputError(
+                f"{name} found no positive definite estimate in {steps} iterations, though one exists. "
+                'Use solver="auto", or raise max_iter or alpha.'
+            )
+        converged = answer.reached(self.tol)
+        if not converged:
+            warn(
+                f"{name} stopped after {steps} iterations with gap/p = {found.gap / found.precision.shape[0]:.2e} > "
+                f"tol = {self.tol:.0e}. Raise max_iter or alpha, or accept the gap: the objective is within it of the "
+                "optimum.",
+                ConvergenceWarning,
+            )
+        return Solution(**vars(found), n_iter=steps, solver=name, converged=converged, alpha=penalty.alpha)
+
+    def _solve_here(self, penalty: Penalty, start: Start | None) -> Attempt:
+        from hazeglass.glasso.components import solve_problem
 
         check_diagonal(np.diagonal(self.S), penalty, self.names)
         answer = solve_problem(self.S, penalty, start, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
         if answer.unbounded or not answer.reached(self.tol):
-            _refuse_if_unbounded(self.S, penalty, proven=answer.unbounded)
-        return _finish(answer, self.tol, penalty.alpha)
+            refuse_if_unbounded(self.S, penalty, proven=answer.unbounded)
+        return answer
 
 
-def _finish(answer: Attempt, tol: float, alpha: float) -> Solution:
-    found, steps, name = answer.certificate, answer.n_iter, answer.solver
-    if found is None:
-        raise SolverInputError(
-            f"{name} found no positive definite estimate in {steps} iterations, though one exists. "
-            'Use solver="auto", or raise max_iter or alpha.'
-        )
-    converged = answer.reached(tol)
-    if not converged:
-        warn(
-            f"{name} stopped after {steps} iterations with gap/p = {found.gap / found.precision.shape[0]:.2e} > tol = "
-            f"{tol:.0e}. Raise max_iter or alpha, or accept the gap: the objective is within it of the optimum.",
-            ConvergenceWarning,
-        )
-    return Solution(
-        found.precision, found.covariance, found.objective, found.gap, found.kkt, steps, name, converged, alpha
-    )
-
-
-def _check_settings(solver: str, tol: float, max_iter: int | None, block_size: int, device: str) -> None:
-    if solver != "auto":
-        from hazeglass.glasso.auto import SOLVERS
-
-        if solver not in SOLVERS:
-            raise SolverInputError(f"solver must be one of auto, {', '.join(SOLVERS)}, got {solver!r}.")
-    if not tol > 0:
-        raise SolverInputError(f"tol must be > 0, got {tol}. It bounds the duality gap divided by p.")
-    if max_iter is not None and max_iter < 1:
-        raise SolverInputError(f"max_iter must be >= 1, got {max_iter}.")
-    if block_size > 1 and (solver not in ("auto", "admm") or device != "cpu"):
-        raise SolverInputError(
-            f"blocks of {block_size} features are solved by admm on the CPU, got solver={solver!r}, device={device!r}."
-        )
-    if device != "cpu" and solver != "auto":
-        raise SolverInputError(f'device={device!r} goes with solver="auto": it has one way of its own, got {solver!r}.')
-
-
-def _start_from(warm_start: Solution | ArrayLike | None, p: int) -> Start | None:
+def _start_from(warm_start: Any, p: int) -> Start | None:
     """Check a warm start and complete it with its inverse."""
     if warm_start is None:
         return None
-    if isinstance(warm_start, Solution):
-        start = Start(warm_start.precision, warm_start.covariance)
-    else:
+    start = warm_start
+    if not isinstance(start, Start):
         precision = as_covariance(warm_start)
         factor = cholesky(precision)
         if factor is None:
@@ -330,37 +308,3 @@ def _density(answer: Solution, block_size: int) -> float:
     norms = answer.precision if block_size == 1 else block_norms(answer.precision, block_size)
     p = len(norms)
     return (int((norms != 0).sum()) - p) / max(1, p * (p - 1))
-
-
-def _refuse_if_unbounded(S: FloatArray, penalty: Penalty, *, proven: bool) -> None:
-    """Raise where no estimate exists; return where alpha is above d(S)."""
-    alpha = penalty.alpha
-    if alpha > 0:
-        steps = int(np.clip(1e10 / len(S) ** 3, 50, 20_000))  # a message may take seconds, not minutes
-        measure = partial(psd_distance, S, penalty.full() / alpha, block=penalty.block, max_steps=steps)
-        distance = measure(threshold=None if proven else alpha)
-        if not proven and distance.lower >= alpha:
-            proven, distance = True, measure()
-    else:
-        even = np.ones((penalty.size, penalty.size))
-        distance = psd_distance(S, even, block=penalty.block, max_steps=200)
-        proven = proven or float(np.linalg.eigvalsh(S)[0]) <= 0
-    if proven:
-        raise UnboundedObjectiveError(_unbounded_message(alpha, distance, penalty))
-
-
-def _unbounded_message(alpha: float, distance: Distance, penalty: Penalty) -> str:
-    if distance.upper - distance.lower <= 1e-3 * distance.upper:
-        size, needed = f"= {distance.upper:.4g}", f"Use alpha > {distance.upper:.4g}"
-    elif np.isfinite(distance.upper):
-        size = f"lies between {distance.lower:.4g} and {distance.upper:.4g}"
-        needed = f"Use alpha > {distance.upper:.4g}"
-    else:
-        size = f">= {distance.lower:.4g}"
-        needed = "Use a larger alpha" if np.all(penalty.diagonal > 0) else "Use penalize_diagonal=True"
-    norm = "the max norm" if penalty.block == 1 else "the largest Frobenius norm of a block"
-    return (
-        f"the penalised likelihood is unbounded at alpha = {alpha:.4g}: an estimate exists only for alpha > d(S), the "
-        f"distance of the covariance to the positive semidefinite cone in {norm} (weighted like the penalty), and "
-        f"d(S) {size}. {needed}, or repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
-    )

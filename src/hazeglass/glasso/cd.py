@@ -14,22 +14,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from hazeglass.glasso.cd_kernels import (
-    BROKEN,
-    DONE,
-    GROW,
-    SHORT,
-    clip_into,
-    fill_lists,
-    sweep,
-    symmetrise,
-    threshold_into,
-)
 from hazeglass.glasso.distance import psd_distance
-from hazeglass.glasso.linalg import FloatArray, blank, cholesky, logdet
+from hazeglass.glasso.kernels import BROKEN, GROW, SHORT, sweep, threshold_into
+from hazeglass.glasso.linalg import FloatArray, cholesky
 from hazeglass.glasso.objective import Attempt, Certificate, Start
 from hazeglass.glasso.penalty import Penalty
-from hazeglass.glasso.sparse import inverse_miss, sparse_logdet
+from hazeglass.glasso.sparse import Lists, certify_sparse
 
 DEFAULT_MAX_ITER = 200
 FIRST_CAPACITY = 64
@@ -37,8 +27,6 @@ FIRST_CAPACITY = 64
 # solving its lassos exactly is wasted, unless the columns hardly know each other: then one sweep is enough.
 FIRST_TOLERANCE = 1e-2
 WEAK_COUPLING, STRONG_COUPLING = 0.01, 0.15
-SPARSE_FROM = 150  # columns from which eliminating those of low degree first pays where rows have few entries
-PER_PAGE = 1 / 1024  # share of non-zeros below which most small pages of a matrix have none
 DENSE = 0.2  # share of non-zeros from which the start is factored before the first sweep
 UNSAFE_SWEEPS = 8
 STALL = 12  # sweeps without halving the gap: rounding or an unsafe start, not progress
@@ -74,13 +62,17 @@ class _Lists:
     @classmethod
     def of_precision(cls, T: FloatArray) -> _Lists:
         """beta_ij = -T_ij / T_jj."""
-        lists = cls.empty(T.shape[0], FIRST_CAPACITY)
-        fill_lists(T, lists.index, lists.value, lists.count)
-        most = int(np.max(lists.count))
-        if most > lists.index.shape[1]:
-            lists = cls.empty(T.shape[0], 2 * most)
-            fill_lists(T, lists.index, lists.value, lists.count)
+        j, i = np.nonzero(T - np.diag(np.diagonal(T)))
+        count = np.bincount(j, minlength=len(T))
+        most = int(np.max(count))
+        lists = cls.empty(len(T), FIRST_CAPACITY if most <= FIRST_CAPACITY else 2 * most)
+        place = np.arange(j.size) - np.repeat(np.cumsum(count) - count, count)
+        lists.index[j, place], lists.value[j, place], lists.count[:] = i, -T[j, i] / T[j, j], count
         return lists
+
+    @property
+    def beta(self) -> Lists:
+        return self.index, self.value, self.count, self.schur
 
     def grow(self) -> None:
         p, capacity = self.index.shape
@@ -119,7 +111,7 @@ def solve(
         if not _sweep(S, penalty.off, W, sd, lists, min(inner_tol, effort.tolerance), effort):
             break
         inner_tol = max(min(0.1 * inner_tol, later_tol), 1e-14)
-        slack, found = _check(S, penalty, W, sd, lists, tol)
+        slack, found = certify_sparse(lists.beta, S, penalty, W, sd, tol)
         if found is not None and (best is None or found.gap < best.gap):
             best = found
         if best is not None and best.gap <= tol * p:
@@ -166,11 +158,10 @@ def _begin(
     S: FloatArray, penalty: Penalty, start: Start | None, later_tol: float
 ) -> tuple[FloatArray, _Lists, float, float]:
     """W inside the box, the coefficients, the first inner tolerance, and the share of non-zeros to expect."""
-    W = np.empty_like(S)
     if start is not None:
         lists = _Lists.of_precision(start.precision)
-        clip_into(start.covariance, S, penalty.off, penalty.diagonal, W)
-        return W, lists, later_tol, float(np.mean(lists.count)) / penalty.size
+        return penalty.into_box(start.covariance, S), lists, later_tol, float(np.mean(lists.count)) / penalty.size
+    W = np.empty_like(S)
     rate = 1.0 / penalty.fitted(np.diagonal(S))
     coupling, density = threshold_into(S, penalty.off, penalty.diagonal, rate, W)
     inner_tol = later_tol if coupling < WEAK_COUPLING else FIRST_TOLERANCE
@@ -183,66 +174,9 @@ def _sweep(
     S: FloatArray, lam: FloatArray, W: FloatArray, sd: FloatArray, lists: _Lists, inner_tol: float, effort: Effort
 ) -> bool:
     """One pass over all columns; False where W proved not to be positive definite."""
-    column = 0
-    while True:
-        beta = lists.index, lists.value, lists.count, lists.schur
-        status, column = sweep(S, lam, W, sd, *beta, column, inner_tol, effort.rounds, effort.passes, *lists.scratch)
-        if status == GROW:
-            lists.grow()
-            continue
-        assert status in (DONE, BROKEN)
-        return bool(status == DONE)
-
-
-def _check(
-    S: FloatArray, penalty: Penalty, W: FloatArray, sd: FloatArray, lists: _Lists, tol: float
-) -> tuple[float, Certificate | None]:
-    """The slackness of the current pair, and its certificate where that leaves room for one."""
-    p = penalty.size
-    most = p + 2 * int(np.sum(lists.count))
-    start, column, entry = np.empty(p + 1, np.int64), np.empty(most, np.int64), np.empty(most)
-    beta = lists.index, lists.value, lists.count, lists.schur
-    box = S, penalty.off, penalty.diagonal, W, sd
-    size, slack, linear, kkt = symmetrise(*beta, *box, start, column, entry, np.empty((3, p + 1), np.int64))
-    column, entry = column[:size], entry[:size]
-    if slack > tol * p:
-        return float(slack), None
-    miss = np.inf
-    if entry.size * 30 < p * p:  # cheaper than a Cholesky factor of W
-        # a sum ended early is above 6 tol p, so the miss is above 3 tol p: never taken for the gap
-        rows = start, column.astype(np.uint64), entry
-        norm = float(np.sqrt(inverse_miss(*rows, W, sd, 6 * tol * p, np.empty(p))))
-        miss = norm * norm / (2.0 * (1.0 - norm)) if norm < 1 else np.inf
-        if norm < 0.5 and slack + miss > 3 * tol * p:
-            return float(slack), None
-    log_determinant, T = _logdet(start, column, entry)
-    if log_determinant is None:
-        return float(slack), None
-    objective = linear - log_determinant
-    gap = slack + miss
-    if gap > tol * p:
-        dual_factor = cholesky(W)
-        if dual_factor is None:
-            return float(slack), None
-        gap = objective - logdet(dual_factor) - p
-    dual = W.copy() if gap > tol * p else W  # the next sweep would overwrite it
-    return float(slack), Certificate(T, dual, float(objective), max(float(gap), 0.0), float(kkt))
-
-
-def _logdet(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> tuple[float | None, FloatArray]:
-    """log det of the precision given as compressed rows, None where it is not positive definite; and the precision."""
-    p = start.size - 1
-    if p >= SPARSE_FROM and column.size < min(30, p // 20) * p:
-        found = sparse_logdet(_written(start, column, entry), start, column)
-        return found, _written(start, column, entry)
-    T = _written(start, column, entry)
-    factor = cholesky(T)
-    return None if factor is None else logdet(factor), T
-
-
-def _written(start: NDArray[np.int64], column: NDArray[np.int64], entry: FloatArray) -> FloatArray:
-    """The matrix of these compressed rows."""
-    p = start.size - 1
-    T = blank(p) if column.size < PER_PAGE * p * p else np.zeros((p, p))
-    T.reshape(-1)[np.repeat(np.arange(0, p * p, p), np.diff(start)) + column] = entry
-    return T
+    settings = inner_tol, effort.rounds, effort.passes
+    status, column = sweep(S, lam, W, sd, *lists.beta, 0, *settings, *lists.scratch)
+    while status == GROW:
+        lists.grow()
+        status, column = sweep(S, lam, W, sd, *lists.beta, column, *settings, *lists.scratch)
+    return bool(status != BROKEN)

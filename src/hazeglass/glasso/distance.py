@@ -10,12 +10,14 @@ The penalised likelihood at alpha has a minimum iff alpha > d(S) (docs/maths/sol
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from hazeglass.errors import UnboundedObjectiveError
 from hazeglass.glasso.linalg import FloatArray, as_covariance
-from hazeglass.glasso.penalty import block_norms, rescale, times
+from hazeglass.glasso.penalty import Penalty, block_norms, rescale, times
 
 MAX_STEPS = 20_000
 CHECK_EVERY = 5
@@ -203,3 +205,37 @@ def _threshold(size: FloatArray, w: FloatArray, radius: float) -> float:
             break
         theta += excess / float(np.dot(w[above], w[above]))
     return theta
+
+
+def refuse_if_unbounded(S: FloatArray, penalty: Penalty, *, proven: bool) -> None:
+    """Raise where no estimate exists; return where alpha is above d(S)."""
+    alpha = penalty.alpha
+    if alpha > 0:
+        steps = int(np.clip(1e10 / len(S) ** 3, 50, 20_000))  # a message may take seconds, not minutes
+        measure = partial(psd_distance, S, penalty.full() / alpha, block=penalty.block, max_steps=steps)
+        distance = measure(threshold=None if proven else alpha)
+        if not proven and distance.lower >= alpha:
+            proven, distance = True, measure()
+    else:
+        even = np.ones((penalty.size, penalty.size))
+        distance = psd_distance(S, even, block=penalty.block, max_steps=200)
+        proven = proven or float(np.linalg.eigvalsh(S)[0]) <= 0
+    if proven:
+        raise UnboundedObjectiveError(_unbounded_message(alpha, distance, penalty))
+
+
+def _unbounded_message(alpha: float, distance: Distance, penalty: Penalty) -> str:
+    if distance.upper - distance.lower <= 1e-3 * distance.upper:
+        size, needed = f"= {distance.upper:.4g}", f"Use alpha > {distance.upper:.4g}"
+    elif np.isfinite(distance.upper):
+        size = f"lies between {distance.lower:.4g} and {distance.upper:.4g}"
+        needed = f"Use alpha > {distance.upper:.4g}"
+    else:
+        size = f">= {distance.lower:.4g}"
+        needed = "Use a larger alpha" if np.all(penalty.diagonal > 0) else "Use penalize_diagonal=True"
+    norm = "the max norm" if penalty.block == 1 else "the largest Frobenius norm of a block"
+    return (
+        f"the penalised likelihood is unbounded at alpha = {alpha:.4g}: an estimate exists only for alpha > d(S), the "
+        f"distance of the covariance to the positive semidefinite cone in {norm} (weighted like the penalty), and "
+        f"d(S) {size}. {needed}, or repair the covariance first: matrix, distance = nearest_psd_max_norm(S)."
+    )

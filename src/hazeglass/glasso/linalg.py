@@ -6,10 +6,8 @@ A Cholesky factor is the one test of positive definiteness used everywhere.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
-from functools import cache
 from mmap import ACCESS_COPY, mmap
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,7 +18,6 @@ FloatArray: TypeAlias = NDArray[np.float64]
 
 ASYMMETRY = 1e-8  # relative to the largest entry: what a dot product's rounding can leave
 WORTH_A_MAPPING = 1 << 19  # entries
-FEW_COLUMNS = 300  # below, an eigendecomposition takes milliseconds and gains nothing from threads
 STRIP = 256  # rows compared with their mirror at a time: few enough to stay in cache
 
 
@@ -102,19 +99,3 @@ def blank(p: int) -> FloatArray:
     if p * p < WORTH_A_MAPPING:
         return np.zeros((p, p))
     return np.frombuffer(mmap(-1, 8 * p * p, access=ACCESS_COPY), np.float64).reshape(p, p)
-
-
-def single_threaded_if_small(columns: int) -> AbstractContextManager[Any]:
-    """Limit the linear algebra to one thread, unless the matrices are large: small ones mostly wait for each other."""
-    if columns > FEW_COLUMNS:
-        return nullcontext()
-    limits: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limits
-
-
-@cache
-def _controller() -> Any:
-    """Looking the libraries up takes milliseconds, so it is done once."""
-    from threadpoolctl import ThreadpoolController
-
-    return ThreadpoolController()

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hazeglass.glasso.cd_kernels import add_rows, descend
-from hazeglass.glasso.compiled import inlined, kernel
+from hazeglass.glasso.kernels import SHORT, add_rows, descend, inlined, kernel
 from hazeglass.glasso.linalg import FloatArray, cholesky, inverse, logdet
 from hazeglass.glasso.objective import Attempt, Certificate, Start, certify, linear_part
 from hazeglass.glasso.penalty import Penalty
@@ -19,7 +18,6 @@ DEFAULT_MAX_ITER = 200
 SUFFICIENT = 1e-3  # Armijo: the share of the predicted decrease that a step must bring
 MAX_PASSES = 8
 STALL = 10  # steps without halving the gap
-SHORT = 5  # vectors over a column's active rows, kept in the last rows of H
 
 
 def solve(

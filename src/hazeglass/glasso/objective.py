@@ -9,7 +9,7 @@ W = inverse of T: it is the certificate each answer carries. Derivations: docs/m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -19,11 +19,22 @@ from hazeglass.glasso.penalty import Penalty, block_norms, rescale
 
 
 @dataclass(frozen=True, eq=False)
-class Certificate:
-    """A positive definite T, a dual-feasible W, and what they prove about each other."""
+class Start:
+    """Where to begin: a positive definite precision and (nearly) its inverse."""
 
-    precision: FloatArray
-    covariance: FloatArray
+    precision: FloatArray = field(repr=False)
+    covariance: FloatArray = field(repr=False)
+
+    def part(self, rows: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> Start:
+        """The start of a subset of the columns; its precision is positive definite as well."""
+        here = np.ix_(rows, rows)
+        return Start(self.precision[here], self.covariance[here])
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate(Start):
+    """A positive definite T, a dual-feasible W, and what they prove about each other; others may start here."""
+
     objective: float
     gap: float
     kkt: float
@@ -40,19 +51,6 @@ class Attempt:
 
     def reached(self, tol: float) -> bool:
         return self.certificate is not None and self.certificate.gap <= tol * self.certificate.precision.shape[0]
-
-
-@dataclass(frozen=True, eq=False)
-class Start:
-    """Where to begin: a positive definite precision and (nearly) its inverse."""
-
-    precision: FloatArray
-    covariance: FloatArray
-
-    def part(self, rows: np.ndarray[tuple[int, ...], np.dtype[np.intp]]) -> Start:
-        """The start of a subset of the columns; its precision is positive definite as well."""
-        here = np.ix_(rows, rows)
-        return Start(self.precision[here], self.covariance[here])
 
 
 class Solver(Protocol):

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hazeglass.errors import MissingExtraError, SolverInputError, UnboundedObjectiveError
 from hazeglass.glasso.linalg import check_square, check_symmetric
-from hazeglass.glasso.objective import Attempt, Certificate, Start
-from hazeglass.glasso.penalty import Penalty, check_diagonal
+from hazeglass.glasso.objective import Attempt, Start
+from hazeglass.glasso.penalty import Penalty
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -30,34 +30,27 @@ def to_device(covariance: Any, device: str) -> Tensor:
 
 
 def solve_on_device(
-    S: Tensor,
-    penalty: Penalty,
-    names: Sequence[str] | None = None,
-    *,
-    tol: float,
-    max_iter: int | None = None,
-    start: Start | None = None,
-    as_tensors: bool = False,
+    S: Tensor, penalty: Penalty, start: Start | None, *, tol: float, max_iter: int | None, as_tensors: bool
 ) -> Attempt:
     """Solve where S is; the answer comes as NumPy arrays unless tensors are asked for."""
     import torch
 
     from hazeglass.glasso.device.prox import make_problem, solve
 
-    check_diagonal(S.diagonal().cpu().numpy(), penalty, names)
     diagonal = torch.as_tensor(penalty.diagonal, device=S.device)
     off = None if penalty.uniform else torch.as_tensor(penalty.off, device=S.device)
     first = None if start is None else torch.as_tensor(start.precision, dtype=torch.float64, device=S.device)
     answer = solve(make_problem(S, diagonal, penalty.alpha, off), tol=tol, max_iter=max_iter, start=first)
-    if answer.unbounded:
+    found = answer.certificate
+    if answer.unbounded or found is None:
         raise UnboundedObjectiveError(
             f"the penalised likelihood is unbounded at alpha = {penalty.alpha:.4g}: a direction was found along which "
             "it falls for ever. Use a larger alpha, or repair the covariance first: nearest_psd_max_norm(S)."
         )
-    T, W = answer.precision, answer.covariance
-    pair: tuple[Any, Any] = (T, W) if as_tensors else (T.cpu().numpy(), W.cpu().numpy())
-    found = Certificate(*pair, answer.objective, answer.gap, answer.kkt)
-    return Attempt(found, answer.n_iter, solver=f"prox on {S.device.type}")
+    if not as_tensors:
+        pair: tuple[Any, Any] = found.precision, found.covariance
+        found = replace(found, precision=pair[0].cpu().numpy(), covariance=pair[1].cpu().numpy())
+    return replace(answer, certificate=found)
 
 
 def check_device(device: str) -> Any:

@@ -7,6 +7,7 @@ Importing this file imports torch: do it where a device was asked for.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 import torch
@@ -20,7 +21,7 @@ def logdet_and_inverse(A: Tensor) -> float | None:
     pivots: list[Tensor] = []
     _factor(A, pivots)
     logdet = torch.stack(pivots).sum().item()
-    if not _finite(logdet):
+    if not math.isfinite(logdet):
         return None
     _square(A)
     mirror(A)
@@ -33,7 +34,7 @@ def logdet(A: Tensor) -> float | None:
     if int(info) != 0:
         return None
     value = float(2.0 * factor.diagonal().log().sum())
-    return value if _finite(value) else None
+    return value if math.isfinite(value) else None
 
 
 def _factor(A: Tensor, pivots: list[Tensor]) -> None:
@@ -89,7 +90,3 @@ def row_blocks(p: int, size: int = 2048) -> Iterator[slice]:
 
 def _half(p: int) -> int:
     return max(BASE, (p // 2 + BASE - 1) // BASE * BASE)
-
-
-def _finite(value: float) -> bool:
-    return value == value and abs(value) != float("inf")

@@ -19,6 +19,7 @@ import torch
 from torch import Tensor
 
 from hazeglass.glasso.device.linalg import logdet, logdet_and_inverse, mirror, row_blocks
+from hazeglass.glasso.objective import Attempt, Certificate
 
 MAX_ITER = 2_000
 MEMORY = 5  # a step may raise the objective above the last one, not above the highest of so many
@@ -80,15 +81,9 @@ class DeviceProblem:
 
 
 @dataclass(frozen=True, eq=False)
-class DeviceAnswer:
-    """A certified pair on the device, in the problem's own units."""
+class DeviceCertificate(Certificate):
+    """A certified pair on the device; or a precision along which the objective falls for ever."""
 
-    precision: Tensor
-    covariance: Tensor
-    objective: float
-    gap: float
-    kkt: float = 0.0
-    n_iter: int = 0
     unbounded: bool = False
 
 
@@ -101,14 +96,12 @@ def make_problem(S: Tensor, diagonal: Tensor, alpha: float, off: Tensor | None) 
     return DeviceProblem(scaled, rate, alpha, off)
 
 
-def solve(
-    problem: DeviceProblem, *, tol: float, max_iter: int | None = None, start: Tensor | None = None
-) -> DeviceAnswer:
+def solve(problem: DeviceProblem, *, tol: float, max_iter: int | None = None, start: Tensor | None = None) -> Attempt:
     """Climb the ladder of precisions until a certificate says gap <= tol * p. `start` is a precision in S's units."""
     limit = max_iter or MAX_ITER
     T = first_guess(problem) if start is None else (start / problem.rate / problem.rate[:, None]).float()
     step, used = 1.0, 0
-    best: DeviceAnswer | None = None
+    best: DeviceCertificate | None = None
     for rung in LADDER:
         with _products(rung.short_products):
             descent = Descent(problem, T, rung, step)
@@ -117,7 +110,7 @@ def solve(
         if used >= limit or (best is not None and (best.unbounded or best.gap <= tol * T.shape[0])):
             break
     best = best or certificate(problem, T, descent.dual)
-    return _in_own_units(best, problem.rate, used)
+    return Attempt(_in_own_units(best, problem.rate), used, best.unbounded, f"prox on {T.device.type}")
 
 
 class Descent:
@@ -135,7 +128,7 @@ class Descent:
         self.W, height = self._begin()
         self.heights = deque([height], maxlen=MEMORY)
 
-    def run(self, tol: float, max_iter: int, best: DeviceAnswer | None) -> DeviceAnswer | None:
+    def run(self, tol: float, max_iter: int, best: DeviceCertificate | None) -> DeviceCertificate | None:
         """Step until certified, or until steps stop helping in this precision."""
         goal = tol * self.T.shape[0]
         trust, lowest, since = 1.0, float("inf"), 0
@@ -285,14 +278,14 @@ def _dot(A: Tensor, B: Tensor) -> Tensor:
     return torch.dot(A.flatten(), B.flatten())
 
 
-def certificate(problem: DeviceProblem, T: Tensor, dual: Tensor) -> DeviceAnswer:
+def certificate(problem: DeviceProblem, T: Tensor, dual: Tensor) -> DeviceCertificate:
     """Prove in float64 how good T is, with the dual point clipped into the box; an infinite gap where that fails."""
     wide = T.to(torch.float64, copy=True)
     mirror(wide)  # rounding leaves the halves slightly apart
     linear = problem.linear(wide)
     log_determinant = logdet(wide.clone())
     if log_determinant is not None and linear <= 0:
-        return DeviceAnswer(wide, wide, float("inf"), float("inf"), unbounded=True)
+        return DeviceCertificate(wide, wide, float("inf"), float("inf"), float("inf"), unbounded=True)
     D = torch.empty_like(problem.S)
     kkt = torch.zeros((), dtype=torch.float64, device=D.device)
     for rows in row_blocks(D.shape[0]):
@@ -302,10 +295,10 @@ def certificate(problem: DeviceProblem, T: Tensor, dual: Tensor) -> DeviceAnswer
     mirror(D)
     dual_logdet = logdet(D.clone())
     if log_determinant is None or dual_logdet is None:
-        return DeviceAnswer(wide, D, float("inf"), float("inf"), float("inf"))
+        return DeviceCertificate(wide, D, float("inf"), float("inf"), float("inf"))
     objective = linear - log_determinant
     gap = max(objective - dual_logdet - D.shape[0], 0.0)
-    return DeviceAnswer(wide, D, objective, gap, float(kkt))
+    return DeviceCertificate(wide, D, objective, gap, float(kkt))
 
 
 def first_guess(problem: DeviceProblem) -> Tensor:
@@ -328,13 +321,13 @@ def _soften(x: Tensor, paid: Tensor) -> None:
     x.sub_(torch.minimum(torch.maximum(x, -paid), paid))
 
 
-def _in_own_units(answer: DeviceAnswer, rate: Tensor, n_iter: int) -> DeviceAnswer:
+def _in_own_units(answer: Certificate, rate: Tensor) -> Certificate:
     T = answer.precision * rate
     T *= rate[:, None]
     W = answer.covariance / rate
     W /= rate[:, None]
     objective = answer.objective - 2.0 * float(rate.log().sum())
-    return DeviceAnswer(T, W, objective, answer.gap, answer.kkt, n_iter, answer.unbounded)
+    return Certificate(T, W, objective, answer.gap, answer.kkt)
 
 
 @contextmanager

@@ -1,4 +1,9 @@
-"""Compiled part of `cd`: where W begins, sweeps of coordinate descent over its columns, the precision it ends with.
+"""Compiled loops: how they are compiled, and those of coordinate descent. Importing this file imports numba.
+
+They are compiled once, cached on disk, without the interpreter's lock. Reassociation lets sums use the vector units;
+NaN and infinity keep their meaning, because penalties may be infinite. Counters begin at an entry that holds 0, or at
+0.0, not at the literal 0: its type would change on the way, and the whole function be typed once more for each such
+step. Where no folder for the cache is writable (a read-only installation), kernels live in memory only.
 
 Letters: S the covariance, lam the penalty off the diagonal ((1, p) or (p, p)), W the dual iterate. For one
 column j: s = S[j], A the active set of its lasso, G = W[A, A], beta the coefficients, w = W beta the
@@ -7,13 +12,47 @@ column's new covariances.
 
 from __future__ import annotations
 
-import numpy as np
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-from hazeglass.glasso.compiled import inlined, kernel
+import numba
+import numpy as np
 
 DONE, GROW, BROKEN = 0, 1, 2
 BLOCK = 16  # columns between two copies from rows to columns
 SHORT = 5  # vectors over the active set, kept in the last rows of G
+_OPTIONS = {
+    "fastmath": {"contract", "reassoc", "nsz"},
+    "nogil": True,
+    "error_model": "numpy",
+    "no_cfunc_wrapper": True,
+}
+_njit: Any = numba.njit  # its stubs do not know the last option
+
+
+def announce_compilation(compiled: Any) -> None:
+    """Say once, through logging, that a call will first compile for some seconds."""
+    if getattr(compiled, "signatures", True):
+        return  # compiled or loaded before in this process, or numba was told to compile nothing
+    folder = getattr(compiled.stats, "cache_path", None)
+    name = f"{compiled.py_func.__module__.rpartition('.')[2]}.{compiled.py_func.__qualname__}-*.nbi"
+    if folder is None or not any(Path(folder).glob(name)):
+        logging.getLogger("hazeglass").warning("compiling the solvers for this machine: once, a few seconds")
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile `function` on its first call; Python calls it."""
+    try:
+        return _njit(cache=True, **_OPTIONS)(function)
+    except RuntimeError:  # numba found nowhere to write its cache
+        return _njit(**_OPTIONS)(function)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A part of kernels, never called from Python: without that entrance and a cache of its own it compiles faster."""
+    return _njit(no_cpython_wrapper=True, **_OPTIONS)(function)
 
 
 @inlined
@@ -234,97 +273,3 @@ def threshold_into(S, lam, diagonal, rate, W):  # type: ignore[no-untyped-def]
         out[i] = s[i] + diagonal[i]
         total += here * rate[i]
     return total / p, filled / (p * p)
-
-
-@kernel
-def clip_into(guess, S, lam, diagonal, W):  # type: ignore[no-untyped-def]
-    """W = guess clipped into the box around S."""
-    p = S.shape[0]
-    full = lam.shape[0] > 1
-    for i in range(p):
-        s, source, out = S[i], guess[i], W[i]
-        paid = lam[i if full else 0]
-        for j in range(p):
-            low, high = s[j] - paid[j], s[j] + paid[j]
-            raised = source[j] if source[j] > low else low
-            out[j] = raised if raised < high else high
-        out[i] = s[i] + diagonal[i]
-
-
-@kernel
-def fill_lists(T, index, value, count):  # type: ignore[no-untyped-def]
-    """beta_ij = -T_ij / T_jj for every column j. Where not all have room, count still says how many there are."""
-    p, room = index.shape
-    for j in range(p):
-        row = T[j]
-        count[j] = 0
-        put = count[j]
-        for i in range(p):
-            if row[i] != 0.0 and i != j:
-                if put < room:
-                    index[j, put] = i
-                    value[j, put] = -row[i] / row[j]
-                put += 1
-        count[j] = put
-
-
-@kernel
-def symmetrise(index, value, count, schur, S, lam, diagonal, W, sd, start, column, entry, scratch):  # type: ignore[no-untyped-def]
-    """The precision as compressed rows: T_jj = 1/schur_j, T_ij the mean of what columns i and j say.
-
-    Fills start, column and entry, the diagonal first in each row; returns how many entries there are, and on the same
-    walk what the certificate needs: slackness beside W, tr(S T) + penalty(T), and stationarity.
-    """
-    p = count.shape[0]
-    full = lam.shape[0] > 1
-    where, fill, room = scratch[0], scratch[1], scratch[2]
-    for j in range(p):
-        where[j] = -1
-        fill[j] = 1 + count[j]
-    # row lengths if every listed entry also created its mirror; the slack is squeezed out below
-    for j in range(p):
-        for a in range(count[j]):
-            fill[index[j, a]] += 1
-    room[0] = 0
-    for j in range(p):
-        room[j + 1] = room[j] + fill[j]
-        fill[j] = room[j] + 1
-        column[room[j]] = j
-        entry[room[j]] = 1.0 / schur[j]
-    for j in range(p):
-        for a in range(count[j]):
-            i = np.int64(index[j, a])
-            half = -0.5 * value[j, a] / schur[j]
-            column[fill[j]] = i
-            entry[fill[j]] = half
-            column[fill[i]] = j
-            entry[fill[i]] = half
-            fill[j] += 1
-            fill[i] += 1
-    start[0] = 0
-    put = start[0]
-    slack = linear = worst = 0.0
-    for j in range(p):
-        for a in range(room[j], room[j + 1]):
-            i = column[a]
-            if where[i] >= start[j]:
-                entry[where[i]] += entry[a]
-            else:
-                where[i] = put
-                column[put] = i
-                entry[put] = entry[a]
-                put += 1
-        s, w = S[j], W[j]
-        paid = lam[j if full else 0]
-        for a in range(start[j], put):
-            i = column[a]
-            t = entry[a]
-            pays = diagonal[j] if i == j else (paid[i] if t > 0.0 else -paid[i])
-            off = s[i] + pays - w[i]
-            linear += (s[i] + pays) * t
-            slack += off * t
-            if i != j:
-                off = abs(off) / (sd[i] * sd[j])
-                worst = off if off > worst else worst
-        start[j + 1] = put
-    return put, slack, linear, worst
