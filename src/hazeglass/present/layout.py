@@ -12,8 +12,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LARGE", "communities", "community_order", "drawn_nodes", "node_positions", "place_nodes"]
-
 LARGE = 1000  # nodes: up to here every one is drawn
 _MOST_DRAWN = 600
 _MOST_BY_STRESS = 250  # nodes of one connected part; beyond, networkx needs minutes
@@ -73,12 +71,6 @@ def _around(start: int, nodes: Indices, links: Any) -> Indices:
     inside = links[nodes][:, nodes]
     reached = breadth_first_order(inside, int(np.searchsorted(nodes, start)), directed=False)[0]
     return np.sort(nodes[reached[:_MOST_DRAWN]])
-
-
-def place_nodes(drawn: Indices, links: Any) -> npt.NDArray[np.float64]:
-    """Positions of the drawn nodes in the unit square."""
-    inside = links[drawn][:, drawn]
-    return node_positions(np.asarray(inside.toarray() > 0))
 
 
 def node_positions(adjacency: npt.NDArray[np.bool_]) -> FloatArray:

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["drawing_library", "raw_template", "render"]
-
 _D3 = Path("_internal/plotting/third_party/d3")
 _D3_SHA256 = {
     "d3.v7.min.def.js": "3659989c4e97794f43ea723057f5f96702bdbeffd6b244dbbd436b286431d149",

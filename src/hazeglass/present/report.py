@@ -15,14 +15,12 @@ from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.sensitivity import Unit
 from hazeglass.present.charts import Axis, Line, chart, shape_pictures
-from hazeglass.present.layout import LARGE, communities, drawn_nodes
+from hazeglass.present.layout import LARGE
 from hazeglass.present.pages import drawing_library, raw_template, render
-from hazeglass.present.report_data import Pairs, adjacency_picture, graph_picture, page_data
+from hazeglass.present.report_data import Drawing, Pairs, adjacency_picture, graph_picture, page_data
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["embedded_json", "fit_sentences", "report"]
 
 _MOST_ROWS = 500
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
@@ -47,21 +45,19 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "nodes": len(names),
         "pairs": fit.get("pairs", edges.num_rows),
     }
-    library = drawing_library()
+    pairs, library = Pairs.of(names, edges), drawing_library()
     if library is None:
-        return _static(names, edges, common)
-    pairs = Pairs.of(names, edges)
-    ours = (
-        "(function () {\n'use strict';\n" + "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS) + "})();\n"
-    )
+        return render("report_static.html", **common, **_still(names, edges, pairs))
+    ours = "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS)
+    script = f"(function () {{\n'use strict';\n{ours}}})();\n"
     return render(
         "report.html",
         **common,
         count=int(pairs.selected.sum()),
         data=embedded_json(page_data(names, pairs, float(fit["fdr"]), common["pairs"])),
         library=Markup(library),
-        script=Markup(ours),
-        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, ours)),
+        script=Markup(script),
+        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, script)),
     )
 
 
@@ -85,32 +81,22 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) -> str:
-    """The page without scripts, and without being interactive."""
-    pairs = Pairs.of(names, edges)
-    chosen = np.flatnonzero(pairs.selected)
+def _still(names: Sequence[str], edges: pa.Table, pairs: Pairs) -> dict[str, Any]:
+    """The pictures and the table of a page without scripts, which is not interactive."""
+    chosen, others = np.flatnonzero(pairs.selected), np.flatnonzero(~pairs.selected)
     chosen = chosen[np.argsort(-pairs.strength[chosen], kind="stable")]
-    others = np.flatnonzero(~pairs.selected)
     others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
     most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))
     shown = edges.take(np.concatenate([chosen, others])[:most]).to_pylist()
-    links = pairs.links(len(names))
-    drawn = drawn_nodes(communities(links), links)
-    inside = chosen[np.isin(pairs.i[chosen], drawn) & np.isin(pairs.j[chosen], drawn)][:_MOST_STATIC]
+    drawing = Drawing.of(pairs.links(len(names)))
+    inside = chosen[np.isin(pairs.i[chosen], drawing.drawn) & np.isin(pairs.j[chosen], drawing.drawn)][:_MOST_STATIC]
     pictured = edges.take(inside).to_pylist()
     if len(names) > LARGE:
-        heat = adjacency_picture([names[node] for node in drawn], pictured)
+        heat = adjacency_picture([names[node] for node in drawing.drawn], pictured)
     else:
         heat = adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist())
-    return render(
-        "report_static.html",
-        **common,
-        count=len(chosen),
-        complete=len(chosen) <= most,
-        shown=shown,
-        graph=graph_picture(names, pictured, drawn),
-        heat=heat,
-    )
+    graph = graph_picture(names, pictured, drawing)
+    return {"count": len(chosen), "complete": len(chosen) <= most, "shown": shown, "graph": graph, "heat": heat}
 
 
 def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -136,61 +122,41 @@ def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
-    """How a fit went, for people who did not write the solver, from the record in fit.json.
-
-    A key that is missing loses its sentence, nothing more.
-    """
-    sentences = [_penalty(fit), _solver(fit), _covariance(fit), _curves(fit)]
-    if "effective_rows" in fit:
+    """How a fit went, for people who did not write the solver, from the record in fit.json."""
+    gap, gentle = abs(float(fit["duality_gap"])), fit.get("alpha_for_inference")
+    exact = "the estimate is the exact optimum for all purposes"
+    verdict = exact if gap <= 1e-4 else "it stopped early: read with care"
+    sentences = [
+        _penalty(fit),
+        f"The solver {fit['solver']} took {fit['iterations']} iterations and proves that no other "
+        f"estimate is better by more than {gap:.1g} (duality gap): {verdict}.",
+        _covariance(float(fit["smallest_eigenvalue"])),
+    ]
+    if fit.get("dependence") == "curved":
         sentences.append(
-            f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
-            f"{'data has' if fit.get('form') == 'rows' else 'release stands for'} {fit['n']:,} rows."
+            "Each column entered with its square and its cube, so edges may be curved. The linear part is the partial "
+            "correlation of the columns themselves; p and q are for the whole dependence, and ask whether it is more "
+            f"than a path through a third column could leave. Strengths are smoothed by {fit['ridge']:.2g}, the size "
+            "of the noise."
         )
-    gentle = fit.get("alpha_for_inference")
-    if gentle is not None and gentle != fit.get("alpha"):
-        sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
-    return [sentence for sentence in sentences if sentence] + [str(note) for note in fit.get("notes", ())]
-
-
-def _curves(fit: Mapping[str, Any]) -> str:
-    if fit.get("dependence") != "curved":
-        return ""
-    return (
-        "Each column entered with its square and its cube, so edges may be curved. The linear part is the partial "
-        "correlation of the columns themselves; p and q are for the whole dependence, and ask whether it is more than "
-        f"a path through a third column could leave. Strengths are smoothed by {fit['ridge']:.2g}, the size of the "
-        "noise."
+    sentences.append(
+        f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
+        f"{'data has' if fit['form'] == 'rows' else 'release stands for'} {fit['n']:,} rows."
     )
+    if gentle is not None and gentle != fit["alpha"]:
+        sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
+    return [*sentences, *map(str, fit["notes"])]
 
 
 def _penalty(fit: Mapping[str, Any]) -> str:
-    if "alpha" not in fit:
-        return ""
-    method = str(fit.get("alpha_chosen_by", "given"))
-    tried = len(fit.get("path", ()))
+    method, tried = fit["alpha_chosen_by"], len(fit["path"])
     if method == "given":
         return f"The penalty {fit['alpha']:.4g} was given, not chosen from the data."
     of = f" among {tried} candidates" if tried else ""
     return f"The penalty {fit['alpha']:.4g} was chosen{of} by {_CRITERIA.get(method, method)}."
 
 
-def _solver(fit: Mapping[str, Any]) -> str:
-    if "duality_gap" not in fit:
-        return ""
-    gap = abs(float(fit["duality_gap"]))
-    verdict = (
-        "the estimate is the exact optimum for all purposes" if gap <= 1e-4 else "it stopped early: read with care"
-    )
-    return (
-        f"The solver {fit.get('solver', '')} took {fit.get('iterations', 0)} iterations and proves that no other "
-        f"estimate is better by more than {gap:.1g} (duality gap): {verdict}."
-    )
-
-
-def _covariance(fit: Mapping[str, Any]) -> str:
-    if "smallest_eigenvalue" not in fit:
-        return ""
-    smallest = float(fit["smallest_eigenvalue"])
+def _covariance(smallest: float) -> str:
     if smallest > 0:
         return f"The covariance after removing the noise is positive definite (smallest eigenvalue {smallest:.3g})."
     return (

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.present.layout import communities, community_order, drawn_nodes, node_positions, place_nodes
+from hazeglass.present.layout import communities, community_order, drawn_nodes, node_positions
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = ["MOST_EDGES", "MOST_PAIRS", "Pairs", "adjacency_picture", "graph_picture", "page_data"]
 
 MOST_PAIRS = 20_000
 MOST_EDGES = 60_000  # all selected pairs travel, up to this many
@@ -45,10 +43,9 @@ class Pairs:
 
         known = pa.array(names)
         ends = [pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target")]
-        kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value")
-        numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept}
-        if "strength" in edges.column_names:
-            numbers["strength"] = edges["strength"].to_numpy().astype(np.float64)
+        kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value", "strength")
+        numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept if key in edges.column_names}
+        if "shape" in edges.column_names:
             numbers["curved"] = np.array([shape == "curved" for shape in edges["shape"].to_pylist()], dtype=np.float64)
         return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
 
@@ -71,54 +68,61 @@ class Pairs:
         return np.lexsort((-self.strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
 
 
-def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int | None = None) -> dict[str, Any]:
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """Where the nodes of a graph are drawn: the numbers of those that are, and their places in the unit square."""
+
+    groups: npt.NDArray[np.int64]
+    order: npt.NDArray[np.int64]
+    drawn: npt.NDArray[np.int64]
+    spots: FloatArray
+
+    @classmethod
+    def of(cls, links: Any) -> Drawing:
+        """Of the matrix of links between nodes."""
+        groups = communities(links)
+        drawn = drawn_nodes(groups, links)
+        spots = node_positions(np.asarray(links[drawn][:, drawn].toarray() > 0))
+        return cls(groups, community_order(groups, links), drawn, spots)
+
+
+def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int) -> dict[str, Any]:
     """Everything the page's script needs, ready for JSON; `total` pairs exist where the table lists only some."""
-    links = pairs.links(len(names))
-    groups = communities(links)
+    drawing = Drawing.of(pairs.links(len(names)))
     kept = pairs.likeliest(max(MOST_PAIRS, min(MOST_EDGES, int(pairs.selected.sum()))))
     left_out = np.delete(pairs.numbers["q_value"], kept)
     complete = float(left_out.min()) if left_out.size else np.inf
     rates = sorted({*(rate for rate in _RATES if rate < complete), fdr})
+    packed = {"r": "partial_correlation", "e": "std_error", "l": "ci_low", "h": "ci_high", "s": "strength"}
+    edges = {"i": pairs.i[kept].tolist(), "j": pairs.j[kept].tolist()}
+    edges |= {short: _packed(pairs.numbers[key][kept]) for short, key in packed.items() if key in pairs.numbers}
+    if "curved" in pairs.numbers:
+        edges["c"] = pairs.numbers["curved"][kept].astype(int).tolist()
     return {
         "names": list(names),
-        **_spots(groups, links),
-        "group": groups.tolist(),
-        "order": community_order(groups, links).tolist(),
-        "pairs": total or len(pairs.i),
+        **_spots(drawing),
+        "group": drawing.groups.tolist(),
+        "order": drawing.order.tolist(),
+        "pairs": total,
         "listed": len(pairs.i),
         "selected": int(pairs.selected.sum()),
         "fdr": fdr,
         "rates": rates,
         "unit": _UNIT,
         "edges": {
-            "i": pairs.i[kept].tolist(),
-            "j": pairs.j[kept].tolist(),
-            **{
-                short: _packed(pairs.numbers[key][kept])
-                for short, key in (("r", "partial_correlation"), ("e", "std_error"), ("l", "ci_low"), ("h", "ci_high"))
-            },
-            **_shapes(pairs, kept),
+            **edges,
             "p": _short(pairs.numbers["p_value"][kept]),
             "q": _short(pairs.numbers["q_value"][kept], rates),
         },
     }
 
 
-def _spots(groups: npt.NDArray[np.int64], links: Any) -> dict[str, list[int | None]]:
-    """Where nodes are drawn; None for those a large graph's picture leaves out."""
-    drawn = drawn_nodes(groups, links)
-    spots = place_nodes(drawn, links)
-    found: dict[str, list[int | None]] = {"x": [None] * len(groups), "y": [None] * len(groups)}
-    for node, (x, y) in zip(drawn.tolist(), spots.tolist(), strict=True):
+def _spots(drawing: Drawing) -> dict[str, list[int | None]]:
+    """In thousandths; None for nodes that a large graph's picture leaves out."""
+    found: dict[str, list[int | None]] = {axis: [None] * len(drawing.groups) for axis in "xy"}
+    for node, (x, y) in zip(drawing.drawn.tolist(), drawing.spots.tolist(), strict=True):
         found["x"][node], found["y"][node] = round(1000 * x), round(1000 * (1 - y))
     return found
-
-
-def _shapes(pairs: Pairs, kept: npt.NDArray[np.int64]) -> dict[str, list[int]]:
-    """Strengths, and 1 for a curved dependence; nothing for a graph of partial correlations."""
-    if "strength" not in pairs.numbers:
-        return {}
-    return {"s": _packed(pairs.numbers["strength"][kept]), "c": pairs.numbers["curved"][kept].astype(int).tolist()}
 
 
 def _packed(values: FloatArray) -> list[int]:
@@ -145,31 +149,24 @@ def _sign(edge: Edge) -> str:
     return "pos" if edge["partial_correlation"] > 0 else "neg"
 
 
-def graph_picture(names: Sequence[str], selected: Sequence[Edge], drawn: npt.NDArray[np.int64]) -> dict[str, Any]:
-    """The drawn nodes and the selected edges among them."""
-    index = {names[node]: k for k, node in enumerate(drawn.tolist())}
-    inside = [edge for edge in selected if edge["source"] in index and edge["target"] in index]
-    adjacency = np.zeros((len(drawn), len(drawn)), dtype=bool)
-    for edge in inside:
-        i, j = index[edge["source"]], index[edge["target"]]
-        adjacency[i, j] = adjacency[j, i] = True
-    inner = np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
-    spots = _MARGIN + node_positions(adjacency) * inner
+def graph_picture(names: Sequence[str], edges: Sequence[Edge], drawing: Drawing) -> dict[str, Any]:
+    """The drawn nodes and edges among them."""
+    spots = _MARGIN + drawing.spots * np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
     spots[:, 1] = _HEIGHT - spots[:, 1]
-    strongest = max((_strength(e) for e in inside), default=1.0)
+    spot = {names[node]: spots[k].round(1).tolist() for k, node in enumerate(drawing.drawn.tolist())}
+    strongest = max((_strength(e) for e in edges), default=1.0)
     lines = [
         {
-            "start": spots[index[e["source"]]].round(1).tolist(),
-            "end": spots[index[e["target"]]].round(1).tolist(),
+            "start": spot[e["source"]],
+            "end": spot[e["target"]],
             "width": round(0.8 + 4.2 * _strength(e) / strongest, 2),
             "sign": _sign(e),
             "edge": e,
         }
-        for e in reversed(inside)
+        for e in reversed(edges)
     ]
-    nodes = [{"name": name, "spot": spots[k].round(1).tolist()} for name, k in index.items()]
-    radius = 7 if len(drawn) <= 30 else 4
-    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": radius}
+    nodes = [{"name": name, "spot": place} for name, place in spot.items()]
+    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": 7 if len(nodes) <= 30 else 4}
 
 
 def adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
