@@ -103,9 +103,7 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
             inside = _INVERSE[column.transform](inside)
         width = column.upper - column.lower
         raw[:, k] = np.where(
-            place >= 1,
-            column.upper + _BEYOND * width,
-            np.where(place <= -1, column.lower - _BEYOND * width, inside),
+            place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)
         )
     return raw
 

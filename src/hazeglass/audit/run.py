@@ -9,6 +9,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -92,17 +93,9 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """As plain values."""
-        return {
-            "form": self.form,
-            "unit": self.unit,
-            "noise": self.noise,
-            "claimed_mu": self.claimed_mu,
-            "certified_mu": _plain(self.certified_mu),
-            "ratio": _plain(self.ratio),
-            "holds": self.holds,
-            "structural": self.structural,
-            "certificate": asdict(self.certificate) | {"mu": _plain(self.certified_mu)},
-        }
+        mu, found = _plain(self.certified_mu), asdict(self)
+        found["certificate"]["mu"] = mu
+        return {**found, "certified_mu": mu, "ratio": _plain(self.ratio), "holds": self.holds}
 
 
 def _plain(value: float) -> float | str:
@@ -190,17 +183,17 @@ def mechanisms(mu: float) -> Iterator[Target]:
     """Every form, unit and noise family at one budget."""
     for noise in ("rounded", "discrete"):
         for unit in UNITS:
-            yield _target(_plan(mu, "table", unit, noise), noise)
+            yield _target(_plan(mu, "table", unit, noise))
     for unit in ("record", "person"):
-        yield _target(_plan(mu, "table", unit, clip_radius=1.0), "rounded, clipped")
+        yield _target(_plan(mu, "table", unit, clip_radius=1.0))
     yield Target("table twice", "entry", "rounded", mu, lambda: _twice(mu))
     for unit in ("entry", "readings", "record", "person"):
-        yield _target(_plan(mu, "moments", unit, adaptive=False), "rounded")
-    yield _target(_plan(mu, "moments", "record", clip_radius="private"), "rounded, private radius")
+        yield _target(_plan(mu, "moments", unit, adaptive=False))
+    yield _target(_plan(mu, "moments", "record", clip_radius="private"))
     for unit in ("record", "person"):
-        yield _target(_plan(mu, "moments", unit), "rounded, two stages")
-        yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"), "rounded, curved")
-    yield _target(_plan(mu, "synthetic", "record"), "rounded, two stages")
+        yield _target(_plan(mu, "moments", unit))
+        yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"))
+    yield _target(_plan(mu, "synthetic", "record"))
 
 
 def parts() -> Iterator[Target]:
@@ -225,14 +218,10 @@ def structures_of(plan: Plan) -> Iterator[Target]:
 def targets_of(plan: Plan) -> Iterator[Target]:
     """A plan's own mechanism; in units that change one column only, one target for each sort of column."""
     if plan.form != "table" or plan.unit.name in ("record", "person"):
-        yield _target(plan, _noise_of(plan))
+        yield _target(plan)
         return
-    seen = set()
-    for k, column in enumerate(plan.columns):
-        sort = (column.kind, column.transform, column.noise)
-        if sort not in seen:
-            seen.add(sort)
-            yield _target(plan, f"{column.noise}, column {column.name!r}", k)
+    sorts = [(column.kind, column.transform, column.noise) for column in plan.columns]
+    yield from (_target(plan, sorts.index(sort)) for sort in dict.fromkeys(sorts))
 
 
 def _noise_of(plan: Plan) -> str:
@@ -243,14 +232,15 @@ def _noise_of(plan: Plan) -> str:
     return ", ".join(parts)
 
 
-def _target(plan: Plan, noise: str, column: int | None = None) -> Target:
+def _target(plan: Plan, column: int | None = None) -> Target:
     rows = COLUMN_ROWS if plan.unit.name == "column" else max(ROWS, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
     _check_size(plan, rows)
 
-    def attack() -> Attack:
-        return ATTACKS[plan.form](plan, rows) if column is None else attack_table(plan, rows, column)
-
-    return Target(plan.form, plan.unit.name, noise, plan.guarantee.mu, attack)
+    labels = plan.form, plan.unit.name
+    if column is None:
+        return Target(*labels, _noise_of(plan), plan.guarantee.mu, partial(ATTACKS[plan.form], plan, rows))
+    noise = f"{plan.columns[column].noise}, column {plan.columns[column].name!r}"
+    return Target(*labels, noise, plan.guarantee.mu, partial(attack_table, plan, rows, column))
 
 
 def _check_size(plan: Plan, rows: int) -> None:

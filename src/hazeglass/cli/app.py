@@ -122,7 +122,7 @@ def _show_audit(result: AuditResult, console: Console) -> None:
     console.print(shown)
     console.print(
         f"{len(result.findings)} attacks in {result.seconds:.0f} s. A bound above the claim would refute it; one close "
-        "below it shows that both the mechanism and the attack are tight.",
+        "below it shows that both the mechanism and the attack are tight."
     )
     if result.structural:
         console.print(_structure(result.structural))

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.recover import recover
+from hazeglass.bundle.manifest import Column, Form
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import new_folder
 from hazeglass.cli.plans import show_preview
@@ -22,25 +23,9 @@ from hazeglass.datasets.feeder import BOUND_PER_CENT
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import publish
 
-_PLAN = """\
-# Change of voltage against the same quarter-hour a week earlier, in per cent of nominal.
-# Bounds: supply rules keep the feeder within 5 % of nominal, so a change lies within 10 %. No data was looked at.
-[release]
-title = "Feeder with 12 buses, one year ({form})"
-form = "{form}"
-protects = "record"
-
-[budget]
-epsilon = 1.0
-delta = 1e-6
-"""
-_COLUMN = """
-[[columns]]
-name = "{name}"
-kind = "continuous"
-lower = {lower}
-upper = {upper}
-"""
+_FORMS: tuple[Form, ...] = ("moments", "table")
+# for bounds of the change of voltage against a week earlier, in per cent of nominal: no data was looked at
+_REASON = "supply rules keep a feeder within 5 % of nominal, so a change lies within 10 %"
 
 
 @dataclass(frozen=True)
@@ -66,7 +51,7 @@ def run_demo(out: Path, printer: Printer) -> None:
         console.print(
             f"   {feeder.data.shape[0]:,} rows, {feeder.data.shape[1]} buses, {len(feeder.lines)} lines between them."
         )
-        releases = {form: _publish(feeder, form, folder, console) for form in ("moments", "table")}
+        releases = {form: _publish(feeder, form, folder, console) for form in _FORMS}
         _say(console, "3. The analyst gets the releases, and nothing else")
         graphs = {form: _recover(releases[form], form, folder, console) for form in releases}
         assert feeder.truth is not None
@@ -88,10 +73,10 @@ def run_demo(out: Path, printer: Printer) -> None:
 
 
 def _say(console: Console, text: str) -> None:
-    console.print(f"\n[bold]{text}[/bold]", highlight=False)
+    console.print(f"\n[bold]{text}[/bold]")
 
 
-def _publish(feeder: FeederData, form: str, folder: Path, console: Console) -> Release:
+def _publish(feeder: FeederData, form: Form, folder: Path, console: Console) -> Release:
     import pyarrow.parquet as pq
 
     private = folder / "publisher"
@@ -99,16 +84,17 @@ def _publish(feeder: FeederData, form: str, folder: Path, console: Console) -> R
     data, plan_path = private / "feeder.parquet", private / f"plan-{form}.toml"
     if not data.exists():
         pq.write_table(feeder.to_arrow(), data)
-    columns = (_COLUMN.format(name=name, lower=-BOUND_PER_CENT, upper=BOUND_PER_CENT) for name in feeder.columns)
-    plan_path.write_text(_PLAN.format(form=form) + "".join(columns), encoding="utf-8")
-    plan = Plan.load(plan_path)
+    columns = tuple(
+        Column(name, "continuous", -BOUND_PER_CENT, BOUND_PER_CENT, reason=_REASON) for name in feeder.columns
+    )
+    title = f"Feeder with 12 buses, one year ({form})"
+    plan = Plan(title=title, form=form, protects="record", epsilon=1.0, delta=1e-6, columns=columns)
+    plan.save(plan_path)
     if form == "moments":
         _say(console, "2. The plan, previewed without the data, then published in two forms at the same budget")
         show_preview(plan.preview(len(feeder.data)), console)
     release = publish(data, plan, folder / f"release-{form}")
-    console.print(
-        f"   published: {form} release, mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.3g}", highlight=False
-    )
+    console.print(f"   published: {form} release, mu = {plan.guarantee.mu:.4g}, epsilon = {plan.epsilon:.3g}")
     return release
 
 
@@ -118,9 +104,7 @@ def _recover(release: Release, form: str, folder: Path, console: Console) -> Gra
         warnings.simplefilter("ignore")
         graph = recover(verified)
     graph.save(folder / f"graph-{form}")
-    console.print(
-        f"   {form}: verified, {graph.selected.num_rows} edges at a false-discovery rate of 10 %", highlight=False
-    )
+    console.print(f"   {form}: verified, {graph.selected.num_rows} edges at a false-discovery rate of 10 %")
     return graph
 
 
@@ -162,8 +146,7 @@ def _show(results: list[Result], graph: Graph, feeder: FeederData, console: Cons
     console.print(
         f"True edges are the non-zero entries of the exact precision matrix: {len(feeder.lines)} lines and "
         f"{len(feeder.truth - feeder.lines)} pairs two lines apart, which a radial grid's voltages also link. "
-        f"From the moments, {lines} of the {len(feeder.lines)} lines were found.",
-        highlight=False,
+        f"From the moments, {lines} of the {len(feeder.lines)} lines were found."
     )
 
 
@@ -172,6 +155,5 @@ def _explain_table(release: Release, console: Console) -> None:
     console.print(
         f"Why the table does so badly at this budget: hiding a whole row takes noise of {min(noise):.0f} % of nominal "
         "on every cell, where voltages change by about 1 %. The moments need noise only once per pair of columns, not "
-        "once per cell. An AUC of 0.5 is chance.",
-        highlight=False,
+        "once per cell. An AUC of 0.5 is chance."
     )

@@ -9,15 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from hazeglass.cli.terminal import (
-    DataArgument,
-    Printer,
-    facts,
-    group,
-    plain,
-    speaking,
-    table,
-)
+from hazeglass.cli.terminal import DataArgument, Printer, facts, group, plain, speaking, table
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.sensitivity import Unit, UnitName
 
@@ -108,7 +100,7 @@ def preview_plan(
 def show_preview(look: Preview, console: Console) -> None:
     """The preview as sentences and one table."""
     for sentence in look.promise.promise:
-        console.print(sentence, highlight=False)
+        console.print(sentence)
     headings = ("form", "sampling error", "privacy noise", "ratio", "smallest edge")
     title = f"Expected quality for {look.rows:,} rows, {look.columns} columns"
     shown = table(*headings, words=("form",), title=title)
@@ -121,19 +113,16 @@ def show_preview(look: Preview, console: Console) -> None:
     console.print(
         "* this plan. Errors are of a correlation between unrelated columns; the smallest edge is the partial "
         "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters, "
-        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds.",
-        highlight=False,
+        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds."
     )
     if look.chosen.detectable >= 1:
         best = min(look.forms, key=lambda form: form.detectable)
         remedy = f'form = "{best.form}" would' if best.detectable < 1 else "more rows or a larger epsilon could"
-        console.print(f"With this plan no edge can be found, however strong; {remedy} show some.", highlight=False)
+        console.print(f"With this plan no edge can be found, however strong; {remedy} show some.")
     if look.rows_for_equal_noise is not None:
-        console.print(
-            f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.", highlight=False
-        )
+        console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
     for sentence in look.dependence.sentences if look.dependence else ():
-        console.print(sentence, highlight=False)
+        console.print(sentence)
 
 
 @ledger_app.command("new")
@@ -184,7 +173,7 @@ def show_ledger(printer: Printer, file: LedgerArgument) -> None:
     console.print(f"{plain(summary.dataset)}: protects {_protected(summary)}.")
     console.print(
         f"  mu: {summary.mu_total:.4g} in total, {summary.mu_spent:.4g} spent "
-        f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release.",
+        f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release."
     )
     console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.")
 
@@ -210,8 +199,7 @@ def check_ledger(
     printer: Printer,
     file: LedgerArgument,
     releases: Annotated[
-        list[str],
-        typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE..."),
+        list[str], typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE...")
     ],
 ) -> None:
     """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,24 @@ def _around(start: int, nodes: Indices, links: Any) -> Indices:
     inside = links[nodes][:, nodes]
     reached = breadth_first_order(inside, int(np.searchsorted(nodes, start)), directed=False)[0]
     return np.sort(nodes[reached[:_MOST_DRAWN]])
+
+
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """Where the nodes of a graph are drawn: the numbers of those that are, and their places in the unit square."""
+
+    groups: Indices
+    order: Indices
+    drawn: Indices
+    spots: FloatArray
+
+    @classmethod
+    def of(cls, links: Any) -> Drawing:
+        """Of the matrix of links between nodes."""
+        groups = communities(links)
+        drawn = drawn_nodes(groups, links)
+        spots = node_positions(np.asarray(links[drawn][:, drawn].toarray() > 0))
+        return cls(groups, community_order(groups, links), drawn, spots)
 
 
 def node_positions(adjacency: npt.NDArray[np.bool_]) -> FloatArray:
