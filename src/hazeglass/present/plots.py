@@ -184,13 +184,14 @@ def plot_audit(result: AuditResult, *, ax: Axes | None = None, save: Save = None
             colour = _HOLDS if finding.holds else _BROKEN
             ax.plot(max(finding.ratio, 1e-2), height, marks[finding.claimed_mu], color=colour, markersize=5)
     ratios = [finding.ratio for finding in shown]
+    low, high = min(0.5, 0.9 * max(min(ratios), 1e-2)), max(1.5, 1.2 * max(ratios))
     ax.axvline(1.0, color="black", linewidth=1)
-    ax.set(xscale="log", xlim=(min(0.5, 0.9 * max(min(ratios), 1e-2)), max(1.5, 1.2 * max(ratios))))
-    ax.axvspan(1.0, ax.get_xlim()[1], color=_BROKEN, alpha=0.07, linewidth=0)
-    ticks = [tick for tick in (0.01, 0.1, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0) if tick <= ax.get_xlim()[1]]
+    ax.axvspan(1.0, high, color=_BROKEN, alpha=0.07, linewidth=0)
+    ax.set(xscale="log", xlim=(low, high))
+    ticks = [tick for tick in (0.01, 0.1, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0) if low <= tick <= high]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_yticks(range(len(lines)), list(lines), fontsize=8)
+    ax.set_yticks(range(len(lines)), [_plain(line) for line in lines], fontsize=8)
     ax.invert_yaxis()
     ax.grid(axis="x", alpha=0.3)
     ax.set_xlabel("certified mu / claimed mu (beyond 1 the claim is broken)")
