@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from hazeglass.audit.attack import in_chunks
 from hazeglass.audit.certify import upper_rate
 from hazeglass.audit.run import Target, run_attacks
 from hazeglass.guarantee.lattice import DiscreteGaussian
@@ -146,17 +145,14 @@ class PaperCovariance:
         v[0] = 1.0
         rng, sigma = _normals(bits), paper_sigma(self.mu)
 
-        def chunk(count: int) -> Floats:
-            scores = np.empty((count, 1))
-            for run in range(count):
-                released = rng.standard_normal((ROWS, COLUMNS))
-                released *= sigma
-                released += table
-                covariance = released.T @ released / ROWS
-                scores[run] = v @ covariance @ v
-            return scores
-
-        return in_chunks(chunk, runs, self.cells)
+        scores = np.empty((runs, 1))
+        for run in range(runs):
+            released = rng.standard_normal((ROWS, COLUMNS))
+            released *= sigma
+            released += table
+            covariance = released.T @ released / ROWS
+            scores[run] = v @ covariance @ v
+        return scores
 
 
 @dataclass(frozen=True)

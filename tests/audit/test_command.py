@@ -10,8 +10,9 @@ from typer.testing import CliRunner
 import hazeglass as hg
 from hazeglass.audit import run
 from hazeglass.audit.certify import certify
-from hazeglass.audit.findings import AuditResult, Finding, draw_picture
+from hazeglass.audit.run import AuditResult, Finding
 from hazeglass.cli.app import app
+from hazeglass.present.plots import plot_audit
 from hazeglass.publisher import moments, noise
 
 
@@ -77,20 +78,20 @@ def test_the_picture_shows_broken_claims_too(tmp_path):
     apart = certify(np.zeros((4096, 1)), np.ones((4096, 1)), statistics=["all of it"], level=1e-3)
     broken = Finding("table", "entry", "none", 1.0, apart)
     assert broken.ratio > 1
-    draw_picture(AuditResult((*result.findings, broken), 0.999, 1.0), tmp_path / "broken.png")
+    plot_audit(AuditResult((*result.findings, broken), 0.999, 1.0), save=tmp_path / "broken.png")
     assert (tmp_path / "broken.png").exists()
 
 
 def test_what_prevents_the_picture_is_said_before_the_audit(plan_path, tmp_path, monkeypatch):
     monkeypatch.setattr(run, "run_attacks", None)
-    for name, message in (("a.gif", "must be a .png"), ("no/where.png", "does not exist")):
+    for name, message in (("a.gif", "saved as .svg"), ("no/where.png", "does not exist")):
         result = hazeglass("--plan", plan_path, "--out", tmp_path / name)
         assert result.exit_code == 2
         assert message in result.stderr
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     result = hazeglass("--plan", plan_path, "--out", tmp_path / "a.png")
     assert result.exit_code == 2
-    assert "needs matplotlib" in result.stderr
+    assert "need matplotlib" in result.stderr
     assert "hazeglass[plot]" in result.stderr
 
 

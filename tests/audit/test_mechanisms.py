@@ -4,10 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hazeglass.audit.attack import far_rows, raw_rows
+from hazeglass.audit.attack import attack_table, far_rows, lowest_bit, raw_rows
 from hazeglass.audit.moments_attack import attack_moments
 from hazeglass.audit.run import mechanisms, parts, run_attacks, targets_of
-from hazeglass.audit.table_attack import attack_table, lowest_bit
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.lattice import lattice_noise

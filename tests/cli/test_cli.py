@@ -2,6 +2,7 @@
 
 import contextlib
 import importlib.util
+import inspect
 import json
 import re
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import hazeglass as hg
@@ -417,3 +419,12 @@ def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(
     assert set(re.findall(r'name="form" value="(\w+)"', publisher)) == set(FORMS)
     assert re.findall(r"<option>(\w+)</option>", publisher) == list(TRANSFORMS)
     assert re.search(r'data-kinds="([\w ]+)"', publisher)[1].split() == list(KINDS)
+
+
+@pytest.mark.parametrize("name", ["publish", "recover"])
+def test_the_defaults_of_a_command_are_those_of_the_function(name):
+    theirs = {key: one.default for key, one in inspect.signature(getattr(hg, name)).parameters.items()}
+    ours = {one.name: one.default for one in typer.main.get_command(app).commands[name].params if not one.required}
+    shared = ours.keys() & theirs.keys()
+    assert shared >= ({"engine", "ledger"} if name == "publish" else {"select", "fdr", "solver", "device", "marginals"})
+    assert {key: ours[key] for key in shared} == {key: theirs[key] for key in shared}

@@ -14,10 +14,8 @@ from pyarrow import csv
 
 from hazeglass.errors import InputError
 from hazeglass.publisher.ledger import Ledger
-from hazeglass.studio.jobs import Jobs
-from hazeglass.studio.publisher_side import remove_partial
-
-WORKER = "hazeglass.studio.publisher_worker"
+from hazeglass.studio.jobs import Jobs, Work, worker_code
+from hazeglass.studio.publisher import remove_partial
 
 
 @pytest.fixture
@@ -59,7 +57,7 @@ async def until(jobs, job, wanted):
 @pytest.mark.parametrize("moment", ["starting", "counting the rows", "adding noise"])
 def test_a_cancelled_publication_leaves_nothing_but_its_charge(tmp_path, home, big, moment):
     async def body(jobs):
-        job = await jobs.start(WORKER, big, side="publisher", label="x")
+        job = await jobs.start("publisher", Work("publish", big, "x"))
         await until(jobs, job, lambda s: s["step"].startswith(moment) or s["state"] != "running")
         await jobs.cancel(job)
         return await until(jobs, job, lambda s: s["state"] in ("done", "failed", "cancelled"))
@@ -78,11 +76,11 @@ def test_a_cancelled_publication_leaves_nothing_but_its_charge(tmp_path, home, b
 
 def test_stopping_the_studio_cancels_the_work(tmp_path, home, big):
     async def body(jobs):
-        job = await jobs.start(WORKER, big, side="publisher", label="x")
+        job = await jobs.start("publisher", Work("publish", big, "x"))
         await until(jobs, job, lambda s: s["step"].startswith("counting"))
         await jobs.stop()
         with pytest.raises(InputError, match="stopping"):
-            await jobs.start(WORKER, big, side="publisher", label="x")
+            await jobs.start("publisher", Work("publish", big, "x"))
         return job.snapshot()
 
     assert run(tmp_path, body)["state"] == "cancelled"
@@ -91,7 +89,7 @@ def test_stopping_the_studio_cancels_the_work(tmp_path, home, big):
 
 def test_a_worker_does_not_outlive_a_studio_that_was_killed(home, big, tmp_path):
     worker = subprocess.Popen(
-        [sys.executable, "-P", "-m", WORKER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-P", "-c", worker_code("publisher")], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     worker.stdin.write(json.dumps({**big, "workspace": str(tmp_path)}) + "\n")
     worker.stdin.flush()
@@ -107,9 +105,9 @@ def test_two_may_not_write_the_same_release(tmp_path, big):
         from pathlib import Path
 
         target = Path(big["out"])
-        await jobs.start(WORKER, big, side="publisher", label="x", target=target)
+        await jobs.start("publisher", Work("publish", big, "x", target=target))
         with pytest.raises(InputError, match="another page"):
-            await jobs.start(WORKER, big, side="publisher", label="x", target=target)
+            await jobs.start("publisher", Work("publish", big, "x", target=target))
 
     run(tmp_path, body)
 
@@ -118,7 +116,7 @@ def test_a_worker_that_dies_is_reported_and_cleaned_up_behind(tmp_path, home, bi
     cleaned = []
 
     async def body(jobs):
-        job = await jobs.start(WORKER, big, side="publisher", label="x", clean_up=lambda: cleaned.append(True))
+        job = await jobs.start("publisher", Work("publish", big, "x", clean_up=lambda: cleaned.append(True)))
         await until(jobs, job, lambda s: s["step"] == "counting the rows")
         job.process.kill()
         return await until(jobs, job, lambda s: s["state"] != "running")
@@ -136,10 +134,10 @@ def test_what_a_killed_worker_left_is_removed_and_nothing_else(tmp_path):
 
 
 def test_any_number_of_pages_may_watch_and_all_see_the_end(tmp_path, wish, home):
-    request = {"operation": "look", "data": str(home / "inner" / "rows.csv")}
+    request = {"data": str(home / "inner" / "rows.csv")}
 
     async def body(jobs):
-        job = await jobs.start(WORKER, request, side="publisher", label="x")
+        job = await jobs.start("publisher", Work("look", request, "x"))
         ends = await asyncio.gather(*(until(jobs, job, lambda s: s["state"] == "done") for _ in range(5)))
         late = await until(jobs, job, lambda s: True)
         return [*ends, late]
@@ -150,9 +148,9 @@ def test_any_number_of_pages_may_watch_and_all_see_the_end(tmp_path, wish, home)
 def test_at_most_a_few_pieces_of_work_run_at_once(tmp_path, big):
     async def body(jobs):
         for _ in range(4):
-            await jobs.start(WORKER, big, side="publisher", label="x")
+            await jobs.start("publisher", Work("publish", big, "x"))
         with pytest.raises(InputError, match="running already"):
-            await jobs.start(WORKER, big, side="publisher", label="x")
+            await jobs.start("publisher", Work("publish", big, "x"))
 
     began = time.monotonic()
     run(tmp_path, body)

@@ -21,6 +21,7 @@ from hazeglass.cli.app import app
 from hazeglass.errors import HazeglassError, UnexpectedError, quotes_no_cell
 from hazeglass.publisher.publish import rehearse
 from hazeglass.publisher.scaffold import Look, write_scaffold
+from hazeglass.studio.jobs import worker_code
 
 TEXT, NUMBER = "Zq-marker-Xk", 31415926
 MARKERS = (TEXT, str(NUMBER), "1969-07-20")
@@ -181,7 +182,7 @@ def test_a_worker_of_the_studio_quotes_no_cell(kind, plan_path, tmp_path):
     path.write_text("\n".join(FILES[kind]))
     request = {"operation": "publish", "data": str(path), "document": tomllib.loads(plan_path.read_text())}
     request |= {"out": str(tmp_path / "r"), "ledger": None, "rows": 61}
-    reports, printed = work([sys.executable, "-m", "hazeglass.studio.publisher_worker"], request)
+    reports, printed = work([sys.executable, "-c", worker_code("publisher")], request)
     assert_unmarked(*reports, printed)
     assert json.loads(reports[-1])["state"] in ("done", "failed")
 

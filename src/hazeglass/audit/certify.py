@@ -17,8 +17,6 @@ from scipy.special import betainccinv, ndtri
 
 from hazeglass.errors import InputError
 
-__all__ = ["Certificate", "certify", "upper_rate"]
-
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
 _CANDIDATES = 65
@@ -31,12 +29,12 @@ class Certificate:
 
     mu: float
     statistic: str
-    threshold: float
-    above: bool
-    false_positives: int
-    false_negatives: int
     runs: int
     level: float
+    threshold: float = 0.0
+    above: bool = True
+    false_positives: int = 0
+    false_negatives: int = 0
 
 
 @dataclass(frozen=True)

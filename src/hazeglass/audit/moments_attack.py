@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.audit.attack import contrasted, far_rows, in_chunks, raw_rows
+from hazeglass.audit.attack import contrasted, far_rows, raw_rows
 from hazeglass.bundle.manifest import Stage
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
@@ -31,10 +31,10 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
 from hazeglass.publisher.rows import Cells, Rows
 
-__all__ = ["AdaptiveAttack", "RadiusAttack", "StageAttack", "attack_moments", "attack_presence", "attack_radius"]
-
 Floats = npt.NDArray[np.float64]
 Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]  # of rows, of their products, and how many
+T = TypeVar("T")
+Pair = tuple[T, T]  # under D and under D'
 _SPREAD = 0.3  # of the other rows, in the adaptive attack: small, so that the changed rows are long on stage 2's scale
 
 
@@ -43,7 +43,7 @@ class StageAttack:
     """One stage: the exact sums under D and D'."""
 
     stage: Stage
-    sums: tuple[Sums, Sums]
+    sums: Pair[Sums]
     statistics: tuple[str, ...] = ("likelihood ratio",)
 
     @property
@@ -53,9 +53,6 @@ class StageAttack:
 
     def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
         """The noise step, many times on the same sums."""
-        return in_chunks(lambda count: self._chunk(side, count, bits), runs, self.cells)
-
-    def _chunk(self, side: int, runs: int, bits: BitSource) -> Floats:
         released = add_noise(*_repeated(self.sums[side], runs), self.stage, bits)
         return likelihood_ratio(released, *self.sums)[:, None]
 
@@ -99,7 +96,7 @@ class AdaptiveAttack:
 
     first: StageAttack
     second: Stage
-    boxes: tuple[Floats, Floats]
+    boxes: Pair[Floats]
     counts: Floats
     rows_between: tuple[int, int]
     statistics: tuple[str, ...] = ("likelihood ratio", "contrast of the stages")
@@ -110,20 +107,16 @@ class AdaptiveAttack:
 
     def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
         """Both stages of every run."""
-        return in_chunks(lambda count: self._chunk(side, count, bits), runs, self.cells)
+        (scout, second), both = self.stages(side, runs, bits)
+        left, right = likelihood_ratio(scout, *self.first.sums), likelihood_ratio(second, *both)
+        return contrasted(left, right, self.first.stage.mu, self.second.mu)
 
-    def _chunk(self, side: int, runs: int, bits: BitSource) -> Floats:
-        released, both = self.stages(side, runs, bits)
-        mus = self.first.stage.mu, self.second.mu
-        left = likelihood_ratio(released[0], *self.first.sums)
-        right = likelihood_ratio(released[1], both[0], both[1])
-        return contrasted(left, right, *mus)
-
-    def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], list[Sums]]:
+    def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], Pair[Sums]]:
         """What both stages release in each run, and the second one's exact sums under D and D' given the first."""
         scout = add_noise(*_repeated(self.first.sums[side], runs), self.first.stage, bits)
         centre, scale = scout.divided(np.clip(scout.rows, *self.rows_between)).standardisation()
-        both = [self._sums(box, centre, scale) for box in self.boxes]
+        here, there = (self._sums(box, centre, scale) for box in self.boxes)
+        both = here, there
         return (scout, add_noise(*both[side], self.second, bits)), both
 
     def _sums(self, box: Floats, centre: Floats, scale: Floats) -> Sums:
@@ -156,9 +149,7 @@ def attack_presence(plan: Plan, rows: int) -> StageAttack:
     stage = first_stage(plan, _size(plan, rows), plan.guarantee)
     here, _ = _pair(plan, stage)
     others = np.tile(-here[0], (rows - len(here), 1))
-    sides = np.vstack([here, others]), others
-    under, neighbour = (_sums_of(_table(plan, side), stage) for side in sides)
-    return StageAttack(stage, (under, neighbour))
+    return _on_sums(stage, (_table(plan, np.vstack([here, others])), _table(plan, others)))
 
 
 def _size(plan: Plan, rows: int) -> int:
@@ -166,22 +157,21 @@ def _size(plan: Plan, rows: int) -> int:
     return math.ceil(rows / plan.unit.max_rows)
 
 
-def _sums_of(rows: Rows, stage: Stage) -> Sums:
-    return (*exact_sums(rows, stage, get_engine("serial")), rows.n)
+def _on_sums(stage: Stage, sides: Pair[Rows]) -> StageAttack:
+    """The attack on one stage of these two tables."""
+    under, neighbour = ((*exact_sums(rows, stage, get_engine("serial")), rows.n) for rows in sides)
+    return StageAttack(stage, (under, neighbour))
 
 
 def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
     """Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
     not matter, and does when rows are centred by the data's own mean, before or after clipping."""
     here, there = _pair(plan, stage)
-    sides_of_others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)
-    others = sides_of_others[:, None] * here[0]
-    sides = (np.vstack([changed, others]) for changed in (here, there))
-    under, neighbour = (_sums_of(_table(plan, side), stage) for side in sides)
-    return StageAttack(stage, (under, neighbour))
+    others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)[:, None] * here[0]
+    return _on_sums(stage, (_table(plan, np.vstack([here, others])), _table(plan, np.vstack([there, others]))))
 
 
-def _pair(plan: Plan, stage: Stage) -> tuple[Floats, Floats]:
+def _pair(plan: Plan, stage: Stage) -> Pair[Floats]:
     """The changed rows under D and D'."""
     p = len(plan.columns)
     if plan.unit.name in ("entry", "readings"):  # one column of otherwise equal rows, from one end to the other
@@ -201,22 +191,20 @@ def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
     x, y = _farthest(p, [(scout, 1.0), (second, _SPREAD)])
     spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
     counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
-    distinct = [np.vstack([changed, spread]) for changed in (x, y)]
-    sides = [_table(plan, np.repeat(rows, counts, axis=0)) for rows in distinct]
-    sums = [_sums_of(side, scout) for side in sides]
-    boxes = [_read(plan, rows) for rows in distinct]
-    first = StageAttack(scout, (sums[0], sums[1]))
-    return AdaptiveAttack(first, second, (boxes[0], boxes[1]), counts.astype(np.float64), sides[0].public_range)
+    here, there = np.vstack([x, spread]), np.vstack([y, spread])
+    sides = _table(plan, np.repeat(here, counts, axis=0)), _table(plan, np.repeat(there, counts, axis=0))
+    first, boxes = _on_sums(scout, sides), (_read(plan, here), _read(plan, there))
+    return AdaptiveAttack(first, second, boxes, counts.astype(np.float64), sides[0].public_range)
 
 
-def _farthest(columns: int, stages: list[tuple[Stage, float]]) -> tuple[Floats, Floats]:
+def _farthest(columns: int, stages: list[tuple[Stage, float]]) -> Pair[Floats]:
     """The pair of rows farthest apart in all stages together; each stage comes with the scale it sees rows on."""
     last = stages[-1][0]
     pairs = far_rows(columns, (last.mean_weight / last.radius) ** 2)
     return max(pairs, key=lambda pair: sum(_distance(pair, stage, scale) ** 2 for stage, scale in stages))
 
 
-def _distance(pair: tuple[Floats, Floats], stage: Stage, scale: float) -> float:
+def _distance(pair: Pair[Floats], stage: Stage, scale: float) -> float:
     """How far apart the moments of two rows are, in units of the stage's noise."""
     centre, x_and_y = np.zeros(len(pair[0])), np.vstack(pair)
     x, y = lattice_rows(x_and_y, centre, np.full(len(centre), scale), stage) / stage.steps
@@ -235,19 +223,16 @@ class RadiusAttack:
     plan: Plan
     n: int
     grid: Floats
-    within: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
+    within: Pair[npt.NDArray[np.int64]]
     statistics: tuple[str, ...] = ("sum of the answers",)
     cells: int = 4096
 
     def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
         """One search a run."""
-        scores = np.empty((runs, 1))
-        for run in range(runs):
-            plan = self.plan
-            n = None if plan.unit.name == "person" else self.n
-            found = search_radius(self.within[side], n, self.grid, plan.unit, plan.guarantee, bits)
-            scores[run] = sum(answer for _, answer in found.answers) - len(found.answers) * self.n
-        return scores
+        unit, guarantee = self.plan.unit, self.plan.guarantee
+        n = None if unit.name == "person" else self.n
+        searches = (search_radius(self.within[side], n, self.grid, unit, guarantee, bits) for _ in range(runs))
+        return np.array([[sum(answer - self.n for _, answer in found.answers)] for found in searches], dtype=float)
 
 
 def attack_radius(plan: Plan, n: int) -> RadiusAttack:

@@ -1,46 +1,35 @@
-"""Every mechanism that is attacked, and by what; run the attacks and certify what they show.
+"""Every mechanism that is attacked, and by what; run the attacks, certify what they show, say what was found.
 
 A new form is one entry of ATTACKS and its rows in `mechanisms`.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import chain
 from typing import Any
 
-from hazeglass.audit.attack import Attack, Together
-from hazeglass.audit.certify import certify
-from hazeglass.audit.findings import AuditResult, Finding
+import numpy as np
+
+from hazeglass.audit.attack import Attack, Together, attack_table
+from hazeglass.audit.certify import Certificate, certify
 from hazeglass.audit.moments_attack import attack_moments, attack_presence, attack_radius
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
-from hazeglass.audit.table_attack import attack_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
-
-__all__ = [
-    "ATTACKS",
-    "CONFIDENCE",
-    "MUS",
-    "Target",
-    "audit",
-    "mechanisms",
-    "parts",
-    "run_attacks",
-    "structures",
-    "structures_of",
-    "targets_of",
-]
 
 CONFIDENCE = 0.999
 MUS = (0.5, 1.0, 2.0)
 QUICK_RUNS, FULL_RUNS = 1 << 18, 1 << 21
 _FEWEST_RUNS = 1 << 9
 _CELLS_PER_RUN = 512  # up to here a run costs little more than a narrow one
+_CELLS_PER_CHUNK = 1 << 21  # noisy numbers drawn together: memory does not grow with the number of runs
 Progress = Callable[[str, int, int], None]
 ROWS = 1 << 14  # of the tables the moments are summed from; a table's own noise needs none of its other rows
 COLUMN_ROWS = 8  # in the column unit every row is attacked
@@ -65,6 +54,82 @@ class Target:
     noise: str
     claimed_mu: float
     attack: Callable[[], Attack | StructureAttack]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One attack: what the mechanism claims, and what the attack certifies.
+
+    `structural`: an attack on what is not a noised number, which certifies 0 or, where neighbours differ with
+    certainty, infinity.
+    """
+
+    form: str
+    unit: str
+    noise: str
+    claimed_mu: float
+    certificate: Certificate
+    structural: bool = False
+
+    @property
+    def certified_mu(self) -> float:
+        """mu is at least this."""
+        return self.certificate.mu
+
+    @property
+    def ratio(self) -> float:
+        """Certified over claimed: close to 1 for a tight mechanism and attack, above 1 for a broken claim."""
+        return self.certified_mu / self.claimed_mu
+
+    @property
+    def holds(self) -> bool:
+        """Whether the claim survived."""
+        return self.certified_mu <= self.claimed_mu
+
+    @property
+    def name(self) -> str:
+        """In one line: 'moments, record, rounded, mu = 1'."""
+        return ", ".join(part for part in (self.form, self.unit, self.noise, f"mu = {self.claimed_mu:.4g}") if part)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values."""
+        mu, found = _plain(self.certified_mu), asdict(self)
+        found["certificate"]["mu"] = mu
+        return {**found, "certified_mu": mu, "ratio": _plain(self.ratio), "holds": self.holds}
+
+
+def _plain(value: float) -> float | str:
+    """JSON has no word for infinity."""
+    return value if math.isfinite(value) else "infinity"
+
+
+@dataclass(frozen=True)
+class AuditResult:
+    """All findings. With probability at least `confidence` none of the certified bounds exceeds the true mu."""
+
+    findings: tuple[Finding, ...]
+    confidence: float
+    seconds: float
+
+    @property
+    def broken(self) -> tuple[Finding, ...]:
+        """Mechanisms whose claim an attack refuted."""
+        return tuple(finding for finding in self.findings if not finding.holds)
+
+    @property
+    def structural(self) -> tuple[Finding, ...]:
+        """The attacks on structure."""
+        return tuple(finding for finding in self.findings if finding.structural)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As plain values, for JSON."""
+        return {
+            "confidence": self.confidence,
+            "tests": len(self.findings),
+            "seconds": round(self.seconds, 3),
+            "claims_hold": not self.broken,
+            "findings": [finding.to_dict() for finding in self.findings],
+        }
 
 
 def audit(
@@ -108,26 +173,27 @@ def _finding(target: Target, runs: int, level: float, bits: BitSource) -> Findin
         return Finding(*labels, attack.certify(level), structural=True)
     # Wide mechanisms get fewer runs, so that an audit's time does not grow with the square of the columns.
     affordable = max(_FEWEST_RUNS, min(runs, _CELLS_PER_RUN * runs // attack.cells))
-    sides = [attack.scores(side, affordable, bits) for side in (0, 1)]
-    certificate = certify(*sides, statistics=attack.statistics, level=level)
-    return Finding(*labels, certificate)
+    chunk = max(1, _CELLS_PER_CHUNK // attack.cells)
+    counts = [min(chunk, affordable - start) for start in range(0, affordable, chunk)]
+    sides = (np.concatenate([attack.scores(side, count, bits) for count in counts]) for side in (0, 1))
+    return Finding(*labels, certify(*sides, statistics=attack.statistics, level=level))
 
 
 def mechanisms(mu: float) -> Iterator[Target]:
     """Every form, unit and noise family at one budget."""
     for noise in ("rounded", "discrete"):
         for unit in UNITS:
-            yield _target(_plan(mu, "table", unit, noise), noise)
+            yield _target(_plan(mu, "table", unit, noise))
     for unit in ("record", "person"):
-        yield _target(_plan(mu, "table", unit, clip_radius=1.0), "rounded, clipped")
+        yield _target(_plan(mu, "table", unit, clip_radius=1.0))
     yield Target("table twice", "entry", "rounded", mu, lambda: _twice(mu))
     for unit in ("entry", "readings", "record", "person"):
-        yield _target(_plan(mu, "moments", unit, adaptive=False), "rounded")
-    yield _target(_plan(mu, "moments", "record", clip_radius="private"), "rounded, private radius")
+        yield _target(_plan(mu, "moments", unit, adaptive=False))
+    yield _target(_plan(mu, "moments", "record", clip_radius="private"))
     for unit in ("record", "person"):
-        yield _target(_plan(mu, "moments", unit), "rounded, two stages")
-        yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"), "rounded, curved")
-    yield _target(_plan(mu, "synthetic", "record"), "rounded, two stages")
+        yield _target(_plan(mu, "moments", unit))
+        yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"))
+    yield _target(_plan(mu, "synthetic", "record"))
 
 
 def parts() -> Iterator[Target]:
@@ -152,14 +218,10 @@ def structures_of(plan: Plan) -> Iterator[Target]:
 def targets_of(plan: Plan) -> Iterator[Target]:
     """A plan's own mechanism; in units that change one column only, one target for each sort of column."""
     if plan.form != "table" or plan.unit.name in ("record", "person"):
-        yield _target(plan, _noise_of(plan))
+        yield _target(plan)
         return
-    seen = set()
-    for k, column in enumerate(plan.columns):
-        sort = (column.kind, column.transform, column.noise)
-        if sort not in seen:
-            seen.add(sort)
-            yield _target(plan, f"{column.noise}, column {column.name!r}", k)
+    sorts = [(column.kind, column.transform, column.noise) for column in plan.columns]
+    yield from (_target(plan, sorts.index(sort)) for sort in dict.fromkeys(sorts))
 
 
 def _noise_of(plan: Plan) -> str:
@@ -170,14 +232,15 @@ def _noise_of(plan: Plan) -> str:
     return ", ".join(parts)
 
 
-def _target(plan: Plan, noise: str, column: int | None = None) -> Target:
+def _target(plan: Plan, column: int | None = None) -> Target:
     rows = COLUMN_ROWS if plan.unit.name == "column" else max(ROWS, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
     _check_size(plan, rows)
 
-    def attack() -> Attack:
-        return ATTACKS[plan.form](plan, rows) if column is None else attack_table(plan, rows, column)
-
-    return Target(plan.form, plan.unit.name, noise, plan.guarantee.mu, attack)
+    labels = plan.form, plan.unit.name
+    if column is None:
+        return Target(*labels, _noise_of(plan), plan.guarantee.mu, partial(ATTACKS[plan.form], plan, rows))
+    noise = f"{plan.columns[column].noise}, column {plan.columns[column].name!r}"
+    return Target(*labels, noise, plan.guarantee.mu, partial(attack_table, plan, rows, column))
 
 
 def _check_size(plan: Plan, rows: int) -> None:

@@ -32,8 +32,6 @@ from hazeglass.guarantee.units import table_distance
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import publish as publish_rows
 
-__all__ = ["NO_DIFFERENCE", "PAIRS", "Publish", "StructureAttack", "structure_attacks"]
-
 Publish = Callable[[Any, Plan, Path], object]
 Facts = dict[str, str]
 Inputs = tuple[Any, Any]
@@ -66,16 +64,7 @@ class StructureAttack:
         """Infinity where a fact always differs, else 0; in the certificate's own form."""
         found = self.differences()
         words = NO_DIFFERENCE if not found else ", ".join(found[:3]) + (", ..." if len(found) > 3 else "")
-        return Certificate(
-            mu=math.inf if found else 0.0,
-            statistic=words,
-            threshold=0.0,
-            above=True,
-            false_positives=0,
-            false_negatives=0,
-            runs=self.runs,
-            level=level,
-        )
+        return Certificate(math.inf if found else 0.0, words, self.runs, level)
 
     def differences(self) -> list[str]:
         """The facts that tell the two inputs apart in every run, the plainest first."""
@@ -124,8 +113,8 @@ def _facts_of_release(folder: Path) -> Facts:
     """All that can be read of a release without looking at a released number."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
     paths.sort(key=lambda path: path.name != "release.json")  # the others follow from it
-    facts = {"files": " ".join(path.relative_to(folder).as_posix() for path in paths)}
-    facts |= {"order of the rows": _order(folder)}
+    files = " ".join(path.relative_to(folder).as_posix() for path in paths)
+    facts = {"files": files, "order of the rows": _order(folder)}
     created = json.loads((folder / "release.json").read_text("utf-8")).get("created", "")
     for path in paths:
         name = path.relative_to(folder).as_posix()
@@ -233,14 +222,6 @@ def _spellings(plan: Plan, folder: Path) -> Inputs:
     return _csv(folder / "short.csv", short), _csv(folder / "long.csv", long)
 
 
-def _beside_the_plan(plan: Plan, folder: Path) -> Inputs:
-    """Neighbours that differ in one cell, of a column that the plan does not name."""
-    columns = {name: _words(cells) for name, cells in _rows(plan).items()}
-    notes = ["x" * _NOTE] * ROWS
-    other = [*notes[:3], "y" * 2 * _NOTE, *notes[4:]]
-    return _csv(folder / "a.csv", columns | {"note": notes}), _csv(folder / "b.csv", columns | {"note": other})
-
-
 def _sorted_rows(plan: Plan, folder: Path) -> Inputs:
     """The same rows from the smallest to the largest, and back; so many that their order shows through the noise."""
     import pyarrow as pa
@@ -266,18 +247,20 @@ def _row_counts(plan: Plan, folder: Path) -> Inputs:
     return one, many
 
 
-def _one_cell(cell: str, *, of: str = "first", only: bool = False) -> Callable[[Plan, Path], Inputs]:
-    """Neighbours as text: one cell of the first column (or of the ids), a number or `cell`; `only`: of a column whose
-    other cells are all missing."""
+def _one_cell(
+    cell: str, *, of: str = "first", only: bool = False, rows: int = _FEW, note: str = "x"
+) -> Callable[[Plan, Path], Inputs]:
+    """Neighbours as text: one cell of the first column, of the ids, or of the notes beside the plan is `cell` or what
+    stood there; `only`: of a column whose other cells are all missing."""
 
     def inputs(plan: Plan, folder: Path) -> Inputs:
-        columns = {name: _words(cells[:_FEW]) for name, cells in _rows(plan).items()}
-        name = plan.id_column if of == "id" and plan.id_column else plan.names[0]
+        columns = {name: _words(cells[:rows]) for name, cells in _rows(plan).items()}
+        columns["note"] = [note] * rows  # a line is never blank
+        name = {"id": plan.id_column, "note": "note"}.get(of) or plan.names[0]
         if only:
-            columns[name][1:] = [""] * (_FEW - 1)
+            columns[name][1:] = [""] * (rows - 1)
         changed = columns | {name: [cell, *columns[name][1:]]}
-        notes = {"note": ["x"] * _FEW}  # a line is never blank
-        return _csv(folder / "a.csv", columns | notes), _csv(folder / "b.csv", changed | notes)
+        return _csv(folder / "a.csv", columns), _csv(folder / "b.csv", changed)
 
     return inputs
 
@@ -316,7 +299,7 @@ PAIRS: dict[str, Pair] = {
     "batches in memory": Pair(_batches),
     "files and row groups": Pair(_parquet_files),
     "spelling of numbers": Pair(_spellings, _usual_text),
-    "a column beside the plan": Pair(_beside_the_plan, _usual_text),
+    "a column beside the plan": Pair(_one_cell("y" * 2 * _NOTE, of="note", rows=ROWS, note="x" * _NOTE), _usual_text),
     "order of the rows": Pair(_sorted_rows, lambda plan: getattr(plan, "order", None) != "kept"),
     "rows of one person": Pair(_row_counts, _by_person),
     "text in a cell": Pair(_one_cell("unknown"), _usual_text),

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hazeglass.cli.audit import audit
 from hazeglass.cli.plans import ledger_app, plan_app
 from hazeglass.cli.releases import key_app, publish, recover, verify
 from hazeglass.cli.reproduce import datasets, reproduce
-from hazeglass.cli.terminal import JsonOption, Printer, QuietOption, clear_errors, group
+from hazeglass.cli.terminal import Printer, clear_errors, group, moving, speaking, table
 from hazeglass.errors import MissingExtraError
 
-__all__ = ["app"]
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from hazeglass.audit.run import AuditResult, Finding
 
 app = group("Publish private tables with a proven promise; recover the graph of dependence from what was published.")
 
@@ -36,16 +39,15 @@ def _root(
     pass
 
 
-@clear_errors
+@speaking
 def demo(
+    printer: Printer,
     out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out"),
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The whole journey on data it makes itself: publish, verify, recover, compare with the truth."""
     from hazeglass.cli.demo import run_demo
 
-    run_demo(out, Printer(json, quiet))
+    run_demo(out, printer)
 
 
 @clear_errors
@@ -75,6 +77,81 @@ def studio(
         typer.echo("The link works once, on this machine. Ctrl-C closes the studio and cancels what is running.")
 
     serve(folders or [Path()], port=port, browser=browser, largest_upload=upload_limit << 20, announce=announce)
+
+
+@speaking
+def audit(
+    printer: Printer,
+    plan: Annotated[Path | None, typer.Option(help="Attack this plan's mechanism instead of all of them.")] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer runs: under three minutes, slightly lower bounds.")
+    ] = False,
+    out: Annotated[Path | None, typer.Option(help="Also draw a picture (.png, .svg or .pdf).")] = None,
+) -> None:
+    """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones."""
+    from hazeglass.audit.run import audit
+    from hazeglass.present.plots import check_picture, plot_audit
+    from hazeglass.publisher.plan import Plan
+
+    if out is not None:
+        check_picture(out)
+    chosen = None if plan is None else Plan.load(plan)
+    with moving("audit", counted=True, quiet=printer.quiet) as update:
+        result = audit(
+            chosen,
+            quick=quick,
+            progress=lambda name, number, total: update(description=name, completed=number, total=total),
+        )
+    if out is not None:
+        plot_audit(result, save=out)
+    printer.answer(result.to_dict())
+    _show_audit(result, printer.console)
+    if result.broken:
+        typer.echo(f"hazeglass: {_verdict(result.broken)}", err=True)
+        raise typer.Exit(1)
+
+
+def _show_audit(result: AuditResult, console: Console) -> None:
+    words = ("form", "unit", "noise")
+    title = f"Lower bounds on mu, at {100 * result.confidence:g} % confidence"
+    shown = table(*words, "claimed", "certified", "ratio", words=words, title=title)
+    for finding in result.findings:
+        certified, ratio = _finite(finding.certified_mu, "{:.3f}"), _finite(finding.ratio, "{:.2f}")
+        certified = certified if finding.holds else f"[red]{certified}[/red]"
+        shown.add_row(finding.form, finding.unit, finding.noise, f"{finding.claimed_mu:.4g}", certified, ratio)
+    console.print(shown)
+    console.print(
+        f"{len(result.findings)} attacks in {result.seconds:.0f} s. A bound above the claim would refute it; one close "
+        "below it shows that both the mechanism and the attack are tight."
+    )
+    if result.structural:
+        console.print(_structure(result.structural))
+    if not result.broken:
+        console.print("No attack refutes a claim of hazeglass.")
+
+
+def _finite(value: float, words: str) -> str:
+    return words.format(value) if math.isfinite(value) else "infinite"
+
+
+def _structure(findings: tuple[Finding, ...]) -> str:
+    """What the attacks on everything but the noised numbers found."""
+    from hazeglass.audit.structure_attack import NO_DIFFERENCE
+
+    differing = [finding for finding in findings if not finding.holds]
+    if not differing:
+        return f"{len(findings)} pairs of inputs that must look alike were published: {NO_DIFFERENCE}."
+    lines = (f"  {found.form}, {found.unit}, {found.noise}: {found.certificate.statistic}" for found in differing)
+    return "Told apart with certainty, without looking at a noised number:\n" + "\n".join(lines)
+
+
+def _verdict(broken: tuple[Finding, ...]) -> str:
+    worst = max(broken, key=lambda finding: finding.ratio)
+    least = _finite(worst.certified_mu, "at least {:.4g}")
+    return (
+        f"an attack refutes {len(broken)} of the claims. The worst: {worst.name}, where mu is {least}. Do not publish "
+        "with this mechanism."
+    )
 
 
 for command in (demo, publish, verify, recover, audit, datasets, studio, reproduce):

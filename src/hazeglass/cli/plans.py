@@ -8,17 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from hazeglass.cli.terminal import DataArgument, JsonOption, Printer, QuietOption, clear_errors, group, plain
+from hazeglass.cli.terminal import DataArgument, Printer, facts, group, plain, speaking, table
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit, UnitName
 
 if TYPE_CHECKING:
     from hazeglass.publisher.ledger import Summary
     from hazeglass.publisher.preview import Preview
-
-__all__ = ["ledger_app", "plan_app", "show_preview"]
 
 PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
 LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
@@ -27,15 +24,14 @@ ledger_app = group("Keep a dataset's total budget in a file.")
 
 
 @plan_app.command("new")
-@clear_errors
+@speaking
 def new_plan(
+    printer: Printer,
     data: DataArgument,
     out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml"),
     no_header: Annotated[
         bool, typer.Option("--no-header", help="The first line of the CSV holds data: name the columns x1, x2, ...")
     ] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in.
 
@@ -44,7 +40,6 @@ def new_plan(
     """
     from hazeglass.publisher.scaffold import write_scaffold
 
-    printer = Printer(json, quiet)
     look = write_scaffold(data, out, header=not no_header)
     printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
     if look.left_out:
@@ -65,46 +60,34 @@ def new_plan(
 
 
 @plan_app.command("check")
-@clear_errors
-def check_plan(plan: PlanArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@speaking
+def check_plan(printer: Printer, plan: PlanArgument) -> None:
     """Say whether a plan is complete, or what is missing."""
     from hazeglass.publisher.plan import Plan
 
-    printer, made = Printer(json, quiet), Plan.load(plan)  # loading is checking
+    made = Plan.load(plan)  # loading is checking
     printer.say(
         f"{plain(plan)} is complete: a {made.form} release of {len(made.columns)} columns that protects "
         f"{made.unit.in_words}; mu = {made.guarantee.mu:.4g}, epsilon = {made.epsilon:.4g} at delta = {made.delta:g}."
     )
-    printer.answer(
-        {
-            "ok": True,
-            "title": made.title,
-            "form": made.form,
-            "unit": made.unit.name,
-            "columns": list(made.names),
-            "mu": made.guarantee.mu,
-            "epsilon": made.epsilon,
-            "delta": made.delta,
-        }
-    )
+    printer.answer({"ok": True, **facts(made, "title")})
 
 
 @plan_app.command("preview")
-@clear_errors
+@speaking
 def preview_plan(
+    printer: Printer,
     plan: PlanArgument,
     rows: Annotated[int, typer.Option(help="How many rows the data has (public).")],
     see: Annotated[
         float | None, typer.Option(help="Also say which epsilon shows a partial correlation this big.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Cost and expected quality of a plan, without the data."""
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.preview import epsilon_to_see
 
-    printer, made = Printer(json, quiet), Plan.load(plan)
+    made = Plan.load(plan)
     look = made.preview(rows)
     needed = None if see is None else epsilon_to_see(made, rows, see)
     printer.answer(look.to_dict() if see is None else {**look.to_dict(), "see": see, "epsilon_to_see": needed})
@@ -117,38 +100,35 @@ def preview_plan(
 def show_preview(look: Preview, console: Console) -> None:
     """The preview as sentences and one table."""
     for sentence in look.promise.promise:
-        console.print(sentence, highlight=False)
-    table = Table(title=f"Expected quality for {look.rows:,} rows, {look.columns} columns", title_justify="left")
-    for heading in ("form", "sampling error", "privacy noise", "ratio", "smallest edge"):
-        table.add_column(heading, justify="left" if heading == "form" else "right")
+        console.print(sentence)
+    headings = ("form", "sampling error", "privacy noise", "ratio", "smallest edge")
+    title = f"Expected quality for {look.rows:,} rows, {look.columns} columns"
+    shown = table(*headings, words=("form",), title=title)
     for form in look.forms:
         mark = " *" if form.form == look.form else ""
         seen = f"{form.detectable:.2g}" if form.detectable < 1 else "none"
-        table.add_row(
-            form.form + mark, f"{form.sampling_error:.2g}", f"{form.privacy_error:.2g}", f"{form.ratio:.2g}", seen
-        )
-    console.print(table)
+        errors = (f"{error:.2g}" for error in (form.sampling_error, form.privacy_error, form.ratio))
+        shown.add_row(form.form + mark, *errors, seen)
+    console.print(shown)
     console.print(
         "* this plan. Errors are of a correlation between unrelated columns; the smallest edge is the partial "
         "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters, "
-        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds.",
-        highlight=False,
+        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds."
     )
     if look.chosen.detectable >= 1:
         best = min(look.forms, key=lambda form: form.detectable)
         remedy = f'form = "{best.form}" would' if best.detectable < 1 else "more rows or a larger epsilon could"
-        console.print(f"With this plan no edge can be found, however strong; {remedy} show some.", highlight=False)
+        console.print(f"With this plan no edge can be found, however strong; {remedy} show some.")
     if look.rows_for_equal_noise is not None:
-        console.print(
-            f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.", highlight=False
-        )
+        console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
     for sentence in look.dependence.sentences if look.dependence else ():
-        console.print(sentence, highlight=False)
+        console.print(sentence)
 
 
 @ledger_app.command("new")
-@clear_errors
+@speaking
 def new_ledger(
+    printer: Printer,
     file: LedgerArgument,
     dataset: Annotated[str, typer.Option(help="Whose budget it is.")],
     epsilon: Annotated[float | None, typer.Option(help="The total as epsilon, with --delta.")] = None,
@@ -160,13 +140,10 @@ def new_ledger(
     id_column: Annotated[
         str | None, typer.Option(help="With --protects person: the column that says who is one person.")
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Start a ledger for a dataset with its total budget."""
     from hazeglass.publisher.ledger import Ledger
 
-    printer = Printer(json, quiet)
     if readings < 1 or max_rows < 1:
         raise InputError(f"--readings and --max-rows must be at least 1, got {readings} and {max_rows}.")
     if (mu is None) == (epsilon is None) or (epsilon is None) != (delta is None):
@@ -182,13 +159,13 @@ def new_ledger(
 
 
 @ledger_app.command("show")
-@clear_errors
-def show_ledger(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@speaking
+def show_ledger(printer: Printer, file: LedgerArgument) -> None:
     """Total, spent and left."""
     from hazeglass.guarantee.gdp import GaussianDP
     from hazeglass.publisher.ledger import Ledger
 
-    printer, summary = Printer(json, quiet), Ledger.open(file).summary()
+    summary = Ledger.open(file).summary()
     printer.answer(asdict(summary))
     delta = summary.delta or 1e-6
     spent = GaussianDP(summary.mu_spent).epsilon(delta) if summary.mu_spent > 0 else 0.0
@@ -196,44 +173,40 @@ def show_ledger(file: LedgerArgument, json: JsonOption = False, quiet: QuietOpti
     console.print(f"{plain(summary.dataset)}: protects {_protected(summary)}.")
     console.print(
         f"  mu: {summary.mu_total:.4g} in total, {summary.mu_spent:.4g} spent "
-        f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release.",
+        f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release."
     )
     console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.")
 
 
 @ledger_app.command("history")
-@clear_errors
-def show_history(file: LedgerArgument, json: JsonOption = False, quiet: QuietOption = False) -> None:
+@speaking
+def show_history(printer: Printer, file: LedgerArgument) -> None:
     """Every release ever charged."""
     from hazeglass.publisher.ledger import Ledger
 
-    printer, entries = Printer(json, quiet), Ledger.open(file).history()
+    entries = Ledger.open(file).history()
     printer.answer([asdict(entry) for entry in entries])
-    table = Table()
-    for heading in ("no.", "charged at", "mu", "state", "release"):
-        table.add_column(heading, justify="right" if heading in ("no.", "mu") else "left")
+    shown = table("no.", "charged at", "mu", "state", "release", words=("charged at", "state", "release"))
     for entry in entries:
         mu = f"{entry.charge.mu:.4g}"
-        table.add_row(str(entry.id), entry.charged_at, mu, entry.state, plain(entry.charge.label))
-    printer.say(table)
+        shown.add_row(str(entry.id), entry.charged_at, mu, entry.state, plain(entry.charge.label))
+    printer.say(shown)
 
 
 @ledger_app.command("check")
-@clear_errors
+@speaking
 def check_ledger(
+    printer: Printer,
     file: LedgerArgument,
     releases: Annotated[
-        list[str],
-        typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE..."),
+        list[str], typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE...")
     ],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""
     from hazeglass.bundle.reader import load
     from hazeglass.publisher.ledger import Ledger
 
-    printer, ledger = Printer(json, quiet), Ledger.open(file)
+    ledger = Ledger.open(file)
     with printer.watch("checking"):
         faults = ledger.faults({path: load(path).manifest for path in releases})
     printer.answer({"ok": not faults, "releases": len(releases), "faults": faults})

@@ -4,55 +4,52 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from hazeglass.analyst import Dependence, Device, Marginals, Select, SolverName
+from hazeglass.analyst import MARGINALS, SELECTS, SOLVERS, Dependence, Device, Marginals, Select, SolverName
 from hazeglass.cli.terminal import (
     DataArgument,
-    JsonOption,
     Printer,
-    QuietOption,
     ReleaseArgument,
     SchedulerOption,
-    clear_errors,
     engine_name,
+    facts,
     group,
     plain,
+    speaking,
+    table,
 )
 from hazeglass.compute.engines import EngineName
 from hazeglass.errors import HazeglassWarning, SimulationError
 
 if TYPE_CHECKING:
-    from hazeglass.bundle.manifest import Manifest
     from hazeglass.bundle.reader import Release
 
-__all__ = ["key_app", "publish", "recover", "show_edges", "verify"]
-
+_COUNTS = ("title", "n", "persons", "simulation")  # what --json says of a release beside the promise
 key_app = group("Make keys to sign releases with.")
 
 
 @key_app.command("new")
-@clear_errors
+@speaking
 def new_key(
+    printer: Printer,
     file: Annotated[Path, typer.Argument(help="Where to write the private key; the public one is FILE.pub.")],
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them."""
     from hazeglass.bundle import sign
 
-    printer, public = Printer(json, quiet), sign.new_key(file)
+    public = sign.new_key(file)
     printer.say(f"Wrote {plain(file)}, the private key: keep it secret, it signs with `publish --sign`.")
     printer.say(f"Wrote {plain(public)}, the public key: give it to readers, but not by the way the release takes.")
     printer.answer({"private": str(file), "public": str(public)})
 
 
-@clear_errors
+@speaking
 def publish(
+    printer: Printer,
     data: DataArgument,
     plan: Annotated[Path, typer.Option(help="The plan.toml to follow.")],
     out: Annotated[Path, typer.Option(help="A new folder for the release.")],
@@ -65,13 +62,11 @@ def publish(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
     ] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Release DATA as the plan says. The release appears complete or not at all."""
     from hazeglass.publisher.publish import publish
 
-    printer, workers = Printer(json, quiet), engine_name(engine, scheduler)
+    workers = engine_name(engine, scheduler)
     if dry_run:
         _rehearse(data, plan, out, ledger, workers, sign, printer)
         return
@@ -79,7 +74,7 @@ def publish(
         release = publish(data, plan, out, ledger=ledger, engine=workers, sign=sign, progress=progress)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
-    printer.answer({"out": str(out), **_summary(release.manifest)})
+    printer.answer({"out": str(out), **facts(release.manifest, *_COUNTS)})
 
 
 def _rehearse(
@@ -103,24 +98,13 @@ def _rehearse(
     if seen.mu_left is not None:
         printer.say(f"The ledger has room: mu = {seen.mu_left:.4g} is left for one release.")
     printer.say("Nothing was drawn, charged or written. Run it again without --dry-run to publish.")
-    printer.answer(
-        {
-            "dry_run": True,
-            "rows": seen.rows,
-            "persons": seen.persons,
-            "columns": list(made.names),
-            "form": made.form,
-            "unit": made.unit.name,
-            "mu": made.guarantee.mu,
-            "epsilon": made.epsilon,
-            "delta": made.delta,
-            "mu_left_in_ledger": seen.mu_left,
-        }
-    )
+    counted = {"rows": seen.rows, "persons": seen.persons, "mu_left_in_ledger": seen.mu_left}
+    printer.answer({"dry_run": True, **counted, **facts(made)})
 
 
-@clear_errors
+@speaking
 def verify(
+    printer: Printer,
     release: ReleaseArgument,
     key: Annotated[
         Path | None, typer.Option(help="The publisher's public key: refuse what it did not sign.", metavar="KEY.pub")
@@ -128,20 +112,17 @@ def verify(
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
     ] = False,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Check every byte of a release, derive its promise again, and say what it promises."""
     from hazeglass.bundle.reader import load
 
-    printer = Printer(json, quiet)
     with printer.watch("checking"), warnings.catch_warnings():
         warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
         loaded = load(release, key=key)
         loaded.check_values()
     manifest = loaded.manifest
     checked = {"signature": loaded.signature, "not_compared": list(loaded.not_compared)}
-    printer.answer({"ok": not manifest.simulation, **checked, **_summary(manifest)})
+    printer.answer({"ok": not manifest.simulation, **checked, **facts(manifest, *_COUNTS)})
     if not manifest.simulation:
         _describe(loaded, printer)
         printer.say("No file is damaged or missing, and the promise follows from the noise that is stated.")
@@ -174,14 +155,15 @@ def _tell_origin(release: Release, printer: Printer) -> None:
         )
 
 
-@clear_errors
+@speaking
 def recover(
+    printer: Printer,
     release: ReleaseArgument,
     out: Annotated[Path, typer.Option(help="A new folder for the graph and the report.")],
     alpha: Annotated[float | None, typer.Option(help="The penalty; chosen by --select when left out.")] = None,
-    select: Annotated[Select, typer.Option(help="How to choose the penalty.")] = "ebic",
+    select: Annotated[Select, typer.Option(help="How to choose the penalty.")] = SELECTS[0],
     fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
-    solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = "auto",
+    solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SOLVERS[0],
     device: Annotated[Device, typer.Option(help="Where to solve; cuda needs hazeglass[gpu].")] = "cpu",
     dependence: Annotated[
         Dependence | None,
@@ -190,18 +172,16 @@ def recover(
     marginals: Annotated[
         Marginals,
         typer.Option(help="Map columns to normal scores through their ranks first (tables with little noise)."),
-    ] = "as-is",
+    ] = MARGINALS[0],
     engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = "threads",
     scheduler: SchedulerOption = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Recover the graph from a release, with error bars, and write a report."""
     from hazeglass.analyst.recover import recover
     from hazeglass.bundle.reader import load
     from hazeglass.bundle.writer import check_new
 
-    printer, workers = Printer(json, quiet), engine_name(engine, scheduler)
+    workers = engine_name(engine, scheduler)
     check_new(out)
     with printer.watch("recovering the graph"):
         graph = recover(
@@ -230,26 +210,15 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
         console.print("No pair is distinguishable from independence at this false-discovery rate.")
         return
     more = f", the strongest {most}" if len(edges) > most else ""
-    table = Table(title=f"{len(edges)} edges{more}", title_justify="left")
-    curved = "shape" in edges[0]
-    headings = ("strength", "shape", "linear part") if curved else ("partial correlation",)
-    for heading in ("source", "target", *headings, "95 % interval", "q"):
-        table.add_column(heading, justify="left" if heading in ("source", "target") else "right", overflow="fold")
+    curved, ends = "shape" in edges[0], ("source", "target")
+    values = ("strength", "shape", "linear part") if curved else ("partial correlation",)
+    shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}")
     for edge in edges[:most]:
         interval = f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
-        values = (f"{edge['partial_correlation']:+.3f}", interval, f"{edge['q_value']:.1e}")
+        numbers = (f"{edge['partial_correlation']:+.3f}", interval, f"{edge['q_value']:.1e}")
         whole = (f"{edge['strength']:.3f}", plain(edge["shape"])) if curved else ()
-        table.add_row(plain(edge["source"]), plain(edge["target"]), *whole, *values)
-    console.print(table)
-
-
-def _summary(manifest: Manifest) -> dict[str, Any]:
-    kept = ("title", "form", "n", "persons", "mu", "epsilon", "delta", "simulation")
-    return {
-        **{key: getattr(manifest, key) for key in kept},
-        "unit": manifest.unit.name,
-        "columns": list(manifest.names),
-    }
+        shown.add_row(plain(edge["source"]), plain(edge["target"]), *whole, *numbers)
+    console.print(shown)
 
 
 def _describe(release: Release, printer: Printer) -> None:

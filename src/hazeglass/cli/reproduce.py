@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
-from rich.table import Table
 
 import hazeglass
-from hazeglass.cli.terminal import JsonOption, Printer, QuietOption, clear_errors, moving, plain
+from hazeglass.cli.terminal import Printer, moving, plain, speaking, table
 from hazeglass.errors import InputError
 
 if TYPE_CHECKING:
     from hazeglass.datasets.dataset import Entry
 
-__all__ = ["datasets", "load_experiments", "reproduce", "work"]
-
 _PACKAGE = "hazeglass_experiments"
 
 
-@clear_errors
+@speaking
 def datasets(
+    printer: Printer,
     data_dir: Annotated[
         Path | None, typer.Option(help="The folder with the data; HAZEGLASS_DATA or our cache when left out.")
     ] = None,
@@ -36,21 +32,24 @@ def datasets(
         str | None,
         typer.Option(help="First download this one into our cache, where its terms allow it.", metavar="NAME"),
     ] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
     from hazeglass.datasets.dataset import CATALOGUE, folders
     from hazeglass.datasets.download import fetch as download
 
-    printer = Printer(json, quiet)
     if fetch is not None:
         with printer.watch(f"fetching {plain(fetch)}"):
             folder = download(fetch)
         printer.say(f"{plain(fetch)} is in {plain(folder)}. Its terms: {CATALOGUE[fetch].licence}.")
     looked = [str(folder) for folder in folders(data_dir)]
-    printer.answer({"folders": looked, "datasets": [_described(one, data_dir) for one in CATALOGUE.values()]})
-    printer.say(_table(data_dir))
+    found = [_described(one, data_dir) for one in CATALOGUE.values()]
+    printer.answer({"folders": looked, "datasets": found})
+    words = ("name", "kind", "here", "true graph")
+    shown = table("name", "rows x columns", *words[1:], words=words)
+    for facts in found:
+        shape, here = f"{facts['rows']:,} x {facts['columns']}", "yes" if facts["present"] else "no"
+        shown.add_row(facts["name"], shape, facts["kind"], here, facts["truth"])
+    printer.say(shown)
     for one in CATALOGUE.values():
         printer.say(
             f"[bold]{one.name}[/bold]: {plain(one.source)}. Licence: {plain(one.licence)}. {plain(one.note)}".rstrip()
@@ -66,39 +65,15 @@ def datasets(
 def _described(one: Entry, data_dir: Path | None) -> dict[str, Any]:
     from hazeglass.datasets.dataset import find, is_present
 
+    kept = ("name", "rows", "columns", "kind", "truth", "licence", "source", "note", "addresses")
     rows = find(one, next(iter(one.files)), data_dir)
-    return {
-        "name": one.name,
-        "rows": one.rows,
-        "columns": one.columns,
-        "kind": one.kind,
-        "truth": one.truth,
-        "licence": one.licence,
-        "source": one.source,
-        "note": one.note,
-        "present": is_present(one, data_dir),
-        "path": None if rows is None else str(rows.parent),
-        "addresses": list(one.addresses),
-    }
+    here = {"present": is_present(one, data_dir), "path": None if rows is None else str(rows.parent)}
+    return {**{key: getattr(one, key) for key in kept}, **here}
 
 
-def _table(data_dir: Path | None) -> Table:
-    from hazeglass.datasets.dataset import CATALOGUE, is_present
-
-    table = Table()
-    table.add_column("name", no_wrap=True)
-    table.add_column("rows x columns", justify="right", no_wrap=True)
-    for heading in ("kind", "here"):
-        table.add_column(heading, no_wrap=True)
-    table.add_column("true graph", overflow="fold")
-    for one in CATALOGUE.values():
-        here = "yes" if is_present(one, data_dir) else "no"
-        table.add_row(one.name, f"{one.rows:,} x {one.columns}", one.kind, here, one.truth)
-    return table
-
-
-@clear_errors
+@speaking
 def reproduce(
+    printer: Printer,
     result: Annotated[
         str,
         typer.Argument(
@@ -112,18 +87,20 @@ def reproduce(
         Path | None, typer.Option(help="The folder with the data sets (else HAZEGLASS_DATA, else downloads).")
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores.")] = None,
-    json: JsonOption = False,
-    quiet: QuietOption = False,
 ) -> None:
     """Run the paper's experiments and put our numbers beside the printed ones."""
-    printer = Printer(json, quiet)
     load_experiments()
     everything = import_module(f"{_PACKAGE}.everything")
     if result not in everything.TARGETS:
         raise InputError(f"a result must be one of {', '.join(everything.TARGETS)}, got {result!r}.")
     setup = import_module(f"{_PACKAGE}.cells").Setup(quick, None if data_dir is None else str(data_dir))
     try:
-        with _watching(printer) as watch:
+        with moving("reproduce", counted=True, quiet=printer.quiet) as update:
+
+            def watch(total: int) -> Callable[[str], None]:
+                update(total=total)
+                return lambda name: update(description=name, advance=1)
+
             sections = everything.reproduce(result, setup, out, work, workers=workers, watch=watch)
     except KeyboardInterrupt:
         typer.echo("hazeglass: interrupted; the same command goes on where this one stopped.", err=True)
@@ -164,16 +141,3 @@ def work(function: str, setup: dict[str, Any], arguments: dict[str, Any]) -> Any
     """Compute one cell. It lives here because a new process can import this module but not yet the experiments."""
     load_experiments()
     return import_module(f"{_PACKAGE}.cells").call(function, setup, arguments)
-
-
-@contextmanager
-def _watching(printer: Printer) -> Iterator[Callable[[int], Callable[[str], None]]]:
-    """A bar on a terminal, nothing anywhere else."""
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with moving(*columns, quiet=printer.quiet) as bar:
-
-        def start(total: int) -> Callable[[str], None]:
-            task = bar.add_task("reproduce", total=total)
-            return lambda name: bar.update(task, description=name, advance=1)
-
-        yield start

@@ -7,35 +7,27 @@ instead of a traceback.
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import logging
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import Progress, ProgressColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
 
 from hazeglass.compute.engines import EngineName
 from hazeglass.errors import HazeglassError, HazeglassWarning, InputError
 
-__all__ = [
-    "DataArgument",
-    "JsonOption",
-    "Printer",
-    "QuietOption",
-    "ReleaseArgument",
-    "SchedulerOption",
-    "clear_errors",
-    "engine_name",
-    "group",
-    "moving",
-    "plain",
-]
+if TYPE_CHECKING:
+    from hazeglass.bundle.manifest import Manifest
+    from hazeglass.publisher.plan import Plan
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -96,6 +88,23 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
     return wrapped
 
 
+def speaking(command: Callable[..., None]) -> Callable[..., None]:
+    """Every command that reports has --json and --quiet; its first argument is the printer they make."""
+    signature = inspect.signature(command, eval_str=True)
+    given = list(signature.parameters.values())[1:]
+    added = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=option)
+        for name, option in (("json", JsonOption), ("quiet", QuietOption))
+    ]
+
+    @functools.wraps(command)
+    def wrapped(*, json: bool, quiet: bool, **options: Any) -> None:
+        command(Printer(json, quiet), **options)
+
+    wrapped.__signature__ = signature.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
+    return clear_errors(wrapped)
+
+
 class Printer:
     """Prints prose, or JSON, or nothing but errors."""
 
@@ -117,21 +126,42 @@ class Printer:
 
     @contextmanager
     def watch(self, description: str) -> Iterator[Callable[[int], None]]:
-        """A moving line on a terminal, silent anywhere else; the value is to be called with how many are done."""
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with moving(*columns, quiet=self.quiet) as bar:
-            task = bar.add_task(description)
-            yield lambda done: bar.update(task, description=f"{description}: {done:,} done")
+        """A moving line; the value is to be called with how many are done."""
+        with moving(description, quiet=self.quiet) as update:
+            yield lambda done: update(description=f"{description}: {done:,} done")
 
 
 @contextmanager
-def moving(*columns: ProgressColumn, quiet: bool = False) -> Iterator[Progress]:
-    """What moves on a terminal's standard error, and is gone when it ends; anywhere else nothing."""
+def moving(description: str, *, counted: bool = False, quiet: bool = False) -> Iterator[Callable[..., None]]:
+    """What moves on a terminal's standard error, and is gone when it ends; anywhere else nothing.
+
+    The value is to be called with what changed: `description`, and where it is counted `completed` or `advance`, and
+    `total`.
+    """
     console = Console(stderr=True)
+    first, last = ((), (BarColumn(), MofNCompleteColumn())) if counted else ((SpinnerColumn(),), ())
+    columns = (*first, TextColumn("{task.description}"), *last, TimeElapsedColumn())
     bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
+    task = bar.add_task(description, total=None)
     # Never entered where it is hidden: on its way out, an old rich prints an empty line even then.
     with nullcontext() if bar.disable else bar:
-        yield bar
+        yield functools.partial(bar.update, task)
+
+
+def table(*headings: str, words: Collection[str] = (), title: str | None = None) -> Table:
+    """An empty table: numbers stand on the right and are never cut, `words` on the left and are folded."""
+    made = Table(title=title, title_justify="left")
+    for heading in headings:
+        made.add_column(
+            heading, **({"overflow": "fold"} if heading in words else {"justify": "right", "no_wrap": True})
+        )
+    return made
+
+
+def facts(made: Plan | Manifest, *more: str) -> dict[str, Any]:
+    """What --json says of a plan or of a release."""
+    kept = {key: getattr(made, key) for key in (*more, "form", "epsilon", "delta")}
+    return {**kept, "mu": made.guarantee.mu, "unit": made.unit.name, "columns": list(made.names)}
 
 
 def plain(text: object) -> str:

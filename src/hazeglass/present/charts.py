@@ -9,8 +9,6 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
-__all__ = ["Axis", "Line", "chart", "shape_pictures"]
-
 Shape = Mapping[str, Any]
 
 _LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 40
@@ -94,6 +92,12 @@ def chart(
     return Markup("").join([*parts, Markup("</svg>")])
 
 
+_SHAPE = Markup(
+    f'<svg viewBox="0 0 {_WIDTH} {_HEIGHT}" role="img" aria-label="{{label}}">'
+    f'<line class="grid" x1="{_MARGIN}" x2="{_WIDTH - _MARGIN}" y1="{_HEIGHT // 2}" y2="{_HEIGHT // 2}"/>'
+    f'<line class="grid" x1="{_WIDTH // 2}" x2="{_WIDTH // 2}" y1="{_MARGIN}" y2="{_HEIGHT - _MARGIN}"/>'
+    '<polygon class="band" points="{band}"/><polyline class="curve {kind}" points="{curve}"/></svg>'
+)
 _TEXT = Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>')
 _LEVEL = Markup('<line class="grid" x1="{0}" x2="{1}" y1="{2}" y2="{2}"/>')
 _BELOW = Markup('<text class="axis" x="{}" y="{}" text-anchor="middle">{}</text>')
@@ -136,33 +140,16 @@ def shape_pictures(shapes: Sequence[Shape]) -> list[dict[str, Any]]:
 
 
 def _picture(shape: Shape, reach: float) -> Markup:
-    x = shape["x"]
-    low, high = x[0], x[-1]
+    x, y = Axis("", shape["x"][0], shape["x"][-1]), Axis("", -reach, reach)
 
-    def spot(value: float, level: float) -> str:
-        across = _MARGIN + (_WIDTH - 2 * _MARGIN) * (value - low) / (high - low)
-        held = max(-reach, min(reach, level))
-        return f"{across:.1f},{_HEIGHT / 2 - (_HEIGHT / 2 - _MARGIN) * held / reach:.1f}"
+    def points(values: Sequence[float]) -> list[str]:
+        across = (_MARGIN + (_WIDTH - 2 * _MARGIN) * x.place(value) for value in shape["x"])
+        down = (_HEIGHT - _MARGIN - (_HEIGHT - 2 * _MARGIN) * y.place(max(-reach, min(reach, v))) for v in values)
+        return [f"{a:.1f},{b:.1f}" for a, b in zip(across, down, strict=True)]
 
-    curve = " ".join(spot(*point) for point in zip(x, shape["y"], strict=True))
-    over = [spot(*point) for point in zip(x, shape["high"], strict=True)]
-    under = [spot(*point) for point in zip(x, shape["low"], strict=True)]
-    label = f"{shape['y_name']} as {shape['x_name']} grows: {shape['shape']}"
-    return Markup(
-        '<svg viewBox="0 0 {w} {h}" role="img" aria-label="{label}">'
-        '<line class="grid" x1="{m}" x2="{right}" y1="{middle}" y2="{middle}"/>'
-        '<line class="grid" x1="{centre}" x2="{centre}" y1="{m}" y2="{bottom}"/>'
-        '<polygon class="band" points="{band}"/><polyline class="curve {kind}" points="{curve}"/></svg>'
-    ).format(
-        w=_WIDTH,
-        h=_HEIGHT,
-        m=_MARGIN,
-        right=_WIDTH - _MARGIN,
-        bottom=_HEIGHT - _MARGIN,
-        middle=_HEIGHT // 2,
-        centre=_WIDTH // 2,
-        label=label,
-        band=" ".join(over + under[::-1]),
+    return _SHAPE.format(
+        label=f"{shape['y_name']} as {shape['x_name']} grows: {shape['shape']}",
+        band=" ".join(points(shape["high"]) + points(shape["low"])[::-1]),
         kind="bent" if shape["shape"] == "curved" else "straight",
-        curve=curve,
+        curve=" ".join(points(shape["y"])),
     )

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-__all__ = ["LARGE", "communities", "community_order", "drawn_nodes", "node_positions", "place_nodes"]
 
 LARGE = 1000  # nodes: up to here every one is drawn
 _MOST_DRAWN = 600
@@ -75,10 +74,22 @@ def _around(start: int, nodes: Indices, links: Any) -> Indices:
     return np.sort(nodes[reached[:_MOST_DRAWN]])
 
 
-def place_nodes(drawn: Indices, links: Any) -> npt.NDArray[np.float64]:
-    """Positions of the drawn nodes in the unit square."""
-    inside = links[drawn][:, drawn]
-    return node_positions(np.asarray(inside.toarray() > 0))
+@dataclass(frozen=True, eq=False)
+class Drawing:
+    """Where the nodes of a graph are drawn: the numbers of those that are, and their places in the unit square."""
+
+    groups: Indices
+    order: Indices
+    drawn: Indices
+    spots: FloatArray
+
+    @classmethod
+    def of(cls, links: Any) -> Drawing:
+        """Of the matrix of links between nodes."""
+        groups = communities(links)
+        drawn = drawn_nodes(groups, links)
+        spots = node_positions(np.asarray(links[drawn][:, drawn].toarray() > 0))
+        return cls(groups, community_order(groups, links), drawn, spots)
 
 
 def node_positions(adjacency: npt.NDArray[np.bool_]) -> FloatArray:

@@ -13,8 +13,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-__all__ = ["drawing_library", "raw_template", "render"]
-
 _D3 = Path("_internal/plotting/third_party/d3")
 _D3_SHA256 = {
     "d3.v7.min.def.js": "3659989c4e97794f43ea723057f5f96702bdbeffd6b244dbbd436b286431d149",
@@ -25,26 +23,24 @@ _BEFORE = "var d3={};(function(){const require={defined:()=>false},define=(name,
 _AFTER = "\n})();\n"
 
 
-def render(template: str, **values: Any) -> str:
-    """Fill a template of this package."""
-    return str(_environment().get_template(template).render(**values))
+def render(template: str, *, package: str = "hazeglass.present", folder: str = "templates", **values: Any) -> str:
+    """Fill a template of this package, or of another."""
+    return str(_environment(package, folder).get_template(template).render(**values))
 
 
 @functools.cache
-def _environment() -> Any:
+def _environment(package: str, folder: str) -> Any:
     """Made once: compiling a template takes longer than filling it."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
-        loader=PackageLoader("hazeglass.present"),
+        loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["number"] = _number
-    environment.filters["probability"] = _probability
-    environment.filters["percent"] = _percent
+    environment.filters |= {"number": _number, "probability": _probability, "percent": _percent}
     return environment
 
 

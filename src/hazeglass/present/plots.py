@@ -7,31 +7,26 @@ Sign is shown by line style and hatching as well as by colour, so that nothing i
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.errors import InputError, MissingExtraError
+from hazeglass.errors import InputError, MissingExtraError, OutputError
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.present.layout import communities, community_order, node_positions
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = [
-    "plot_adjacency",
-    "plot_graph",
-    "plot_path",
-    "plot_privacy_utility",
-    "plot_roc",
-    "plot_tradeoff",
-]
+    from hazeglass.audit.run import AuditResult, Finding
 
 FloatArray = npt.NDArray[np.float64]
 Save = str | Path | None
 _POSITIVE, _NEGATIVE, _MARK = "#14507a", "#d9822b", "#6b6b6b"  # luminance 0.27, 0.60 and 0.42: apart in grey
+_HOLDS, _BROKEN = "#20639b", "#c0392b"  # a claim that an attack did not refute, or did
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
 _FORMATS = (".svg", ".pdf", ".png")
@@ -85,11 +80,7 @@ def plot_adjacency(names: Sequence[str], partial: FloatArray, *, ax: Axes | None
 
 
 def plot_path(
-    path: Sequence[Mapping[str, Any]],
-    alpha: float | None = None,
-    *,
-    ax: Axes | None = None,
-    save: Save = None,
+    path: Sequence[Mapping[str, Any]], alpha: float | None = None, *, ax: Axes | None = None, save: Save = None
 ) -> Axes:
     """Edges and criterion along the penalties of `fit["path"]`; `alpha` marks the one that was used."""
     steps = [step for step in path if step["alpha"] > 0]
@@ -112,11 +103,7 @@ def plot_path(
 
 
 def plot_roc(
-    truth: Iterable[bool],
-    scores: Mapping[str, Iterable[float]],
-    *,
-    ax: Axes | None = None,
-    save: Save = None,
+    truth: Iterable[bool], scores: Mapping[str, Iterable[float]], *, ax: Axes | None = None, save: Save = None
 ) -> Axes:
     """One ROC curve per entry of `scores`, with its area in the legend; `truth` says which pairs are edges."""
     from sklearn.metrics import auc, roc_curve
@@ -131,13 +118,8 @@ def plot_roc(
         if score.shape != labels.shape:
             raise InputError(f"{label!r} must score each of the {labels.size} pairs, got {score.size} scores.")
         wrong, right, _ = roc_curve(labels, score)
-        ax.plot(
-            wrong,
-            right,
-            _STYLES[k % 4],
-            color=_shade(k, len(scores)),
-            label=f"{_plain(label)} ({auc(wrong, right):.2f})",
-        )
+        name = f"{_plain(label)} ({auc(wrong, right):.2f})"
+        ax.plot(wrong, right, _STYLES[k % 4], color=_shade(k, len(scores)), label=name)
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate", aspect="equal")
     ax.legend(loc="lower right", fontsize=7, frameon=False)
     return _saved(ax, save)
@@ -184,15 +166,63 @@ def plot_privacy_utility(
     return _saved(ax, save)
 
 
+def plot_audit(result: AuditResult, *, ax: Axes | None = None, save: Save = None) -> Axes:
+    """What `hazeglass audit` found: one line a mechanism, one mark a budget; beyond the line at 1 a claim is broken.
+
+    Attacks on structure certify nothing or infinity, and are not drawn.
+    """
+    shown = [finding for finding in result.findings if not finding.structural]
+    lines: dict[str, list[Finding]] = {}
+    for finding in shown:
+        lines.setdefault(f"{finding.form} · {finding.unit} · {finding.noise}", []).append(finding)
+    ax = _axes(ax, (9.0, 1.4 + 0.23 * len(lines)))
+    marks = {mu: _MARKERS[k % 6] for k, mu in enumerate(sorted({finding.claimed_mu for finding in shown}))}
+    for mu, marker in marks.items():
+        ax.plot([], [], marker, color=_HOLDS, label=f"claimed mu = {mu:.4g}")
+    for height, findings in enumerate(lines.values()):
+        for finding in findings:
+            colour = _HOLDS if finding.holds else _BROKEN
+            ax.plot(max(finding.ratio, 1e-2), height, marks[finding.claimed_mu], color=colour, markersize=5)
+    ratios = [finding.ratio for finding in shown]
+    low, high = min(0.5, 0.9 * max(min(ratios), 1e-2)), max(1.5, 1.2 * max(ratios))
+    ax.axvline(1.0, color="black", linewidth=1)
+    ax.axvspan(1.0, high, color=_BROKEN, alpha=0.07, linewidth=0)
+    ax.set(xscale="log", xlim=(low, high))
+    ticks = [tick for tick in (0.01, 0.1, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0) if low <= tick <= high]
+    ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    ax.minorticks_off()
+    ax.set_yticks(range(len(lines)), [_plain(line) for line in lines], fontsize=8)
+    ax.invert_yaxis()
+    ax.grid(axis="x", alpha=0.3)
+    ax.set_xlabel("certified mu / claimed mu (beyond 1 the claim is broken)")
+    title = f"Attacks on our own mechanisms: lower bounds at {100 * result.confidence:g} % confidence"
+    ax.set_title(title, fontsize=10)
+    ax.legend(loc="upper right", fontsize=8)
+    return _saved(ax, save)
+
+
+def check_picture(path: Path) -> None:
+    """Say what stands in the way of a picture, before minutes are spent on what it shows."""
+    _check_matplotlib()
+    if path.suffix.lower() not in _FORMATS:
+        raise OutputError(f"a picture is saved as {', '.join(_FORMATS)}, got {path.name!r}.")
+    if not path.parent.is_dir():
+        raise OutputError(f"the folder {str(path.parent)!r} for the picture does not exist. Make it first.")
+
+
+def _check_matplotlib() -> None:
+    if find_spec("matplotlib") is None:
+        raise MissingExtraError("pictures need matplotlib. Install it with: pip install 'hazeglass[plot]'")
+
+
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The caller's Axes, or those of a new figure that no window manager keeps."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError("pictures need matplotlib. Install it with: pip install 'hazeglass[plot]'") from None
+    _check_matplotlib()
     if ax is not None:
         return ax
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
     return figure.add_subplot()
@@ -200,8 +230,7 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
 def _saved(ax: Axes, save: Save) -> Axes:
     if save is not None:
-        if Path(save).suffix.lower() not in _FORMATS:
-            raise InputError(f"a picture is saved as {', '.join(_FORMATS)}, got {str(save)!r}.")
+        check_picture(Path(save))
         whole = ax.get_figure(root=True)
         assert whole is not None
         whole.savefig(save, dpi=300)

@@ -1,4 +1,8 @@
-"""report.html: the analyst's page. One file, nothing fetched; interactive where the drawing library is installed."""
+"""report.html: the analyst's page. One file, nothing fetched; interactive where the drawing library is installed.
+
+It carries every pair it may show, packed tightly, and where each node is drawn. Without the library it is a page
+without scripts that shows the graph and its matrix as plain SVG.
+"""
 
 from __future__ import annotations
 
@@ -6,24 +10,29 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 from markupsafe import Markup
 
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit
 from hazeglass.present.charts import Axis, Line, chart, shape_pictures
-from hazeglass.present.layout import LARGE, communities, drawn_nodes
+from hazeglass.present.layout import LARGE, Drawing
 from hazeglass.present.pages import drawing_library, raw_template, render
-from hazeglass.present.report_data import Pairs, adjacency_picture, graph_picture, page_data
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["embedded_json", "fit_sentences", "report"]
-
+MOST_PAIRS = 20_000
+MOST_EDGES = 60_000  # all selected pairs travel, up to this many
+_RATES = (1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 2e-3, 5e-3, 0.01, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.75, 1.0)
+_UNIT = 10_000  # correlations travel as whole ten-thousandths
+_WIDTH, _HEIGHT, _MARGIN = 560, 460, 46
+_LABELLED_CELLS = 60
 _MOST_ROWS = 500
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
@@ -33,6 +42,9 @@ _CRITERIA = {
     "cv": "cross-validation",
     "mse": "the expected squared error",
 }
+
+FloatArray = npt.NDArray[np.float64]
+Edge = Mapping[str, Any]
 
 
 def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str:
@@ -47,21 +59,19 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "nodes": len(names),
         "pairs": fit.get("pairs", edges.num_rows),
     }
-    library = drawing_library()
+    pairs, library = Pairs.of(names, edges), drawing_library()
     if library is None:
-        return _static(names, edges, common)
-    pairs = Pairs.of(names, edges)
-    ours = (
-        "(function () {\n'use strict';\n" + "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS) + "})();\n"
-    )
+        return render("report_static.html", **common, **_still(names, edges, pairs))
+    ours = "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS)
+    script = f"(function () {{\n'use strict';\n{ours}}})();\n"
     return render(
         "report.html",
         **common,
         count=int(pairs.selected.sum()),
         data=embedded_json(page_data(names, pairs, float(fit["fdr"]), common["pairs"])),
         library=Markup(library),
-        script=Markup(ours),
-        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, ours)),
+        script=Markup(script),
+        hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, script)),
     )
 
 
@@ -85,32 +95,22 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode("utf-8")).digest()).decode("ascii")
 
 
-def _static(names: Sequence[str], edges: pa.Table, common: Mapping[str, Any]) -> str:
-    """The page without scripts, and without being interactive."""
-    pairs = Pairs.of(names, edges)
-    chosen = np.flatnonzero(pairs.selected)
+def _still(names: Sequence[str], edges: pa.Table, pairs: Pairs) -> dict[str, Any]:
+    """The pictures and the table of a page without scripts, which is not interactive."""
+    chosen, others = np.flatnonzero(pairs.selected), np.flatnonzero(~pairs.selected)
     chosen = chosen[np.argsort(-pairs.strength[chosen], kind="stable")]
-    others = np.flatnonzero(~pairs.selected)
     others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
     most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))
     shown = edges.take(np.concatenate([chosen, others])[:most]).to_pylist()
-    links = pairs.links(len(names))
-    drawn = drawn_nodes(communities(links), links)
-    inside = chosen[np.isin(pairs.i[chosen], drawn) & np.isin(pairs.j[chosen], drawn)][:_MOST_STATIC]
+    drawing = Drawing.of(pairs.links(len(names)))
+    inside = chosen[np.isin(pairs.i[chosen], drawing.drawn) & np.isin(pairs.j[chosen], drawing.drawn)][:_MOST_STATIC]
     pictured = edges.take(inside).to_pylist()
     if len(names) > LARGE:
-        heat = adjacency_picture([names[node] for node in drawn], pictured)
+        heat = adjacency_picture([names[node] for node in drawing.drawn], pictured)
     else:
         heat = adjacency_picture(names, shown if len(names) > 200 else edges.to_pylist())
-    return render(
-        "report_static.html",
-        **common,
-        count=len(chosen),
-        complete=len(chosen) <= most,
-        shown=shown,
-        graph=graph_picture(names, pictured, drawn),
-        heat=heat,
-    )
+    graph = graph_picture(names, pictured, drawing)
+    return {"count": len(chosen), "complete": len(chosen) <= most, "shown": shown, "graph": graph, "heat": heat}
 
 
 def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -136,64 +136,198 @@ def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
-    """How a fit went, for people who did not write the solver, from the record in fit.json.
-
-    A key that is missing loses its sentence, nothing more.
-    """
-    sentences = [_penalty(fit), _solver(fit), _covariance(fit), _curves(fit)]
-    if "effective_rows" in fit:
+    """How a fit went, for people who did not write the solver, from the record in fit.json."""
+    gap, gentle = abs(float(fit["duality_gap"])), fit.get("alpha_for_inference")
+    exact = "the estimate is the exact optimum for all purposes"
+    verdict = exact if gap <= 1e-4 else "it stopped early: read with care"
+    sentences = [
+        _penalty(fit),
+        f"The solver {fit['solver']} took {fit['iterations']} iterations and proves that no other "
+        f"estimate is better by more than {gap:.1g} (duality gap): {verdict}.",
+        _covariance(float(fit["smallest_eigenvalue"])),
+    ]
+    if fit.get("dependence") == "curved":
         sentences.append(
-            f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
-            f"{'data has' if fit.get('form') == 'rows' else 'release stands for'} {fit['n']:,} rows."
+            "Each column entered with its square and its cube, so edges may be curved. The linear part is the partial "
+            "correlation of the columns themselves; p and q are for the whole dependence, and ask whether it is more "
+            f"than a path through a third column could leave. Strengths are smoothed by {fit['ridge']:.2g}, the size "
+            "of the noise."
         )
-    gentle = fit.get("alpha_for_inference")
-    if gentle is not None and gentle != fit.get("alpha"):
-        sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
-    return [sentence for sentence in sentences if sentence] + [str(note) for note in fit.get("notes", ())]
-
-
-def _curves(fit: Mapping[str, Any]) -> str:
-    if fit.get("dependence") != "curved":
-        return ""
-    return (
-        "Each column entered with its square and its cube, so edges may be curved. The linear part is the partial "
-        "correlation of the columns themselves; p and q are for the whole dependence, and ask whether it is more than "
-        f"a path through a third column could leave. Strengths are smoothed by {fit['ridge']:.2g}, the size of the "
-        "noise."
+    sentences.append(
+        f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
+        f"{'data has' if fit['form'] == 'rows' else 'release stands for'} {fit['n']:,} rows."
     )
+    if gentle is not None and gentle != fit["alpha"]:
+        sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
+    return [*sentences, *map(str, fit["notes"])]
 
 
 def _penalty(fit: Mapping[str, Any]) -> str:
-    if "alpha" not in fit:
-        return ""
-    method = str(fit.get("alpha_chosen_by", "given"))
-    tried = len(fit.get("path", ()))
+    method, tried = fit["alpha_chosen_by"], len(fit["path"])
     if method == "given":
         return f"The penalty {fit['alpha']:.4g} was given, not chosen from the data."
     of = f" among {tried} candidates" if tried else ""
     return f"The penalty {fit['alpha']:.4g} was chosen{of} by {_CRITERIA.get(method, method)}."
 
 
-def _solver(fit: Mapping[str, Any]) -> str:
-    if "duality_gap" not in fit:
-        return ""
-    gap = abs(float(fit["duality_gap"]))
-    verdict = (
-        "the estimate is the exact optimum for all purposes" if gap <= 1e-4 else "it stopped early: read with care"
-    )
-    return (
-        f"The solver {fit.get('solver', '')} took {fit.get('iterations', 0)} iterations and proves that no other "
-        f"estimate is better by more than {gap:.1g} (duality gap): {verdict}."
-    )
-
-
-def _covariance(fit: Mapping[str, Any]) -> str:
-    if "smallest_eigenvalue" not in fit:
-        return ""
-    smallest = float(fit["smallest_eigenvalue"])
+def _covariance(smallest: float) -> str:
     if smallest > 0:
         return f"The covariance after removing the noise is positive definite (smallest eigenvalue {smallest:.3g})."
     return (
         f"The covariance after removing the noise is indefinite (smallest eigenvalue {smallest:.3g}): the noise is "
         "larger than the weakest direction of the data, and the penalty holds the estimate together there."
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Pairs:
+    """The columns of edges.csv as arrays, with nodes as numbers."""
+
+    i: npt.NDArray[np.int64]
+    j: npt.NDArray[np.int64]
+    numbers: dict[str, FloatArray]
+    selected: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, names: Sequence[str], edges: pa.Table) -> Pairs:
+        """From the table of a graph."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        known = pa.array(names)
+        ends = [pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target")]
+        kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value", "strength")
+        numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept if key in edges.column_names}
+        if "shape" in edges.column_names:
+            numbers["curved"] = np.array([shape == "curved" for shape in edges["shape"].to_pylist()], dtype=np.float64)
+        return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
+
+    def links(self, p: int) -> Any:
+        """The strengths of the selected pairs as a symmetric sparse matrix."""
+        from scipy.sparse import csr_array
+
+        i, j = self.i[self.selected], self.j[self.selected]
+        strength = self.strength[self.selected]
+        both = np.concatenate([i, j]), np.concatenate([j, i])
+        return csr_array((np.concatenate([strength, strength]), both), shape=(p, p))
+
+    @property
+    def strength(self) -> FloatArray:
+        """What pictures show: the strength of a curved graph's pairs, else the absolute partial correlation."""
+        return np.abs(self.numbers.get("strength", self.numbers["partial_correlation"]))
+
+    def likeliest(self, most: int) -> npt.NDArray[np.int64]:
+        """Pairs in the order of their q-value, the strongest first among equals; at most so many."""
+        return np.lexsort((-self.strength, self.numbers["p_value"], self.numbers["q_value"]))[:most]
+
+
+def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int) -> dict[str, Any]:
+    """Everything the page's script needs, ready for JSON; `total` pairs exist where the table lists only some."""
+    drawing = Drawing.of(pairs.links(len(names)))
+    kept = pairs.likeliest(max(MOST_PAIRS, min(MOST_EDGES, int(pairs.selected.sum()))))
+    left_out = np.delete(pairs.numbers["q_value"], kept)
+    complete = float(left_out.min()) if left_out.size else np.inf
+    rates = sorted({*(rate for rate in _RATES if rate < complete), fdr})
+    packed = {"r": "partial_correlation", "e": "std_error", "l": "ci_low", "h": "ci_high", "s": "strength"}
+    edges = {"i": pairs.i[kept].tolist(), "j": pairs.j[kept].tolist()}
+    edges |= {short: _packed(pairs.numbers[key][kept]) for short, key in packed.items() if key in pairs.numbers}
+    if "curved" in pairs.numbers:
+        edges["c"] = pairs.numbers["curved"][kept].astype(int).tolist()
+    return {
+        "names": list(names),
+        **_spots(drawing),
+        "group": drawing.groups.tolist(),
+        "order": drawing.order.tolist(),
+        "pairs": total,
+        "listed": len(pairs.i),
+        "selected": int(pairs.selected.sum()),
+        "fdr": fdr,
+        "rates": rates,
+        "unit": _UNIT,
+        "edges": {
+            **edges,
+            "p": _short(pairs.numbers["p_value"][kept]),
+            "q": _short(pairs.numbers["q_value"][kept], rates),
+        },
+    }
+
+
+def _spots(drawing: Drawing) -> dict[str, list[int | None]]:
+    """In thousandths; None for nodes that a large graph's picture leaves out."""
+    found: dict[str, list[int | None]] = {axis: [None] * len(drawing.groups) for axis in "xy"}
+    for node, (x, y) in zip(drawing.drawn.tolist(), drawing.spots.tolist(), strict=True):
+        found["x"][node], found["y"][node] = round(1000 * x), round(1000 * (1 - y))
+    return found
+
+
+def _packed(values: FloatArray) -> list[int]:
+    return [int(value) for value in np.rint(np.nan_to_num(values) * _UNIT)]
+
+
+def _short(values: FloatArray, rates: Sequence[float] = ()) -> list[float]:
+    """Four significant digits; all of them where rounding would carry a value across one of the rates."""
+    rounded = np.array([float(f"{value:.3e}") for value in values])
+    crossed = np.zeros(len(values), dtype=bool)
+    for rate in rates:
+        crossed |= (values <= rate) != (rounded <= rate)
+    return [float(value) for value in np.where(crossed, values, rounded)]
+
+
+def _strength(edge: Edge) -> float:
+    return float(abs(edge.get("strength", edge["partial_correlation"])))
+
+
+def _sign(edge: Edge) -> str:
+    """The class of the style sheet: a curved dependence has no sign."""
+    if edge.get("shape") == "curved":
+        return "bent"
+    return "pos" if edge["partial_correlation"] > 0 else "neg"
+
+
+def graph_picture(names: Sequence[str], edges: Sequence[Edge], drawing: Drawing) -> dict[str, Any]:
+    """The drawn nodes and edges among them."""
+    spots = _MARGIN + drawing.spots * np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
+    spots[:, 1] = _HEIGHT - spots[:, 1]
+    spot = {names[node]: spots[k].round(1).tolist() for k, node in enumerate(drawing.drawn.tolist())}
+    strongest = max((_strength(e) for e in edges), default=1.0)
+    lines = [
+        {
+            "start": spot[e["source"]],
+            "end": spot[e["target"]],
+            "width": round(0.8 + 4.2 * _strength(e) / strongest, 2),
+            "sign": _sign(e),
+            "edge": e,
+        }
+        for e in reversed(edges)
+    ]
+    nodes = [{"name": name, "spot": place} for name, place in spot.items()]
+    return {"width": _WIDTH, "height": _HEIGHT, "lines": lines, "nodes": nodes, "radius": 7 if len(nodes) <= 30 else 4}
+
+
+def adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, Any]:
+    """A square for each pair, on both sides of the diagonal."""
+    p = len(names)
+    index = {name: k for k, name in enumerate(names)}
+    side = max(4.0, min(28.0, 420 / p))
+    strongest = max((_strength(e) for e in edges), default=1.0) or 1.0
+    cells = [
+        {
+            "x": round(side * j, 2),
+            "y": round(side * i, 2),
+            "opacity": round(_strength(e) / strongest, 3),
+            "sign": _sign(e),
+            "edge": e,
+        }
+        for e in edges
+        for i, j in ((index[e["source"]], index[e["target"]]), (index[e["target"]], index[e["source"]]))
+        if _strength(e) / strongest >= 0.004
+    ]
+    longest = max(len(name) for name in names)
+    label = min(130.0, 7.0 * min(longest, 18) + 8) if p <= _LABELLED_CELLS else 4.0
+    return {
+        "side": side,
+        "size": round(side * p, 2),
+        "label": label,
+        "cells": cells,
+        "names": list(names) if p <= _LABELLED_CELLS else [],
+    }

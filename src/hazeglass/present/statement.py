@@ -12,8 +12,6 @@ from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.present.charts import Axis, Line, chart
 from hazeglass.present.pages import render
 
-__all__ = ["statement"]
-
 FORMS = {
     "table": "every row, with noise added to every cell",
     "moments": "noisy means and noisy means of products of columns; no rows",

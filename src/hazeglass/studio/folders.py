@@ -10,8 +10,6 @@ from typing import Any
 
 from hazeglass.errors import InputError
 
-__all__ = ["Folders", "OutsideError"]
-
 _MOST_ENTRIES = 2000
 _LONGEST_NAME = 120
 _NOT_IN_NAMES = set('/\\:*?"<>|')

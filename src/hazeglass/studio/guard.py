@@ -19,15 +19,12 @@ import hashlib
 import hmac
 import secrets
 from collections.abc import Awaitable, Callable, Collection, MutableMapping
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
-from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
-
-__all__ = ["PAGE_POLICY", "Guard"]
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -84,64 +81,48 @@ class Guard:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1008})
             return
-        headers = Headers(scope=dict(scope))
-        refusal = self._refusal(scope, headers)
-        guarded = _with_headers(send)
+        request, guarded = Request(scope), _with_headers(send)
+        refusal = self._refusal(request)
         if refusal is not None:
-            await _drain(receive, headers)
+            await _drain(receive, request.headers)
             await refusal(scope, receive, guarded)
             return
         await self._app(scope, self._counted(scope["path"], receive), guarded)
 
-    def _refusal(self, scope: MutableMapping[str, Any], headers: Headers) -> Response | None:
+    def _refusal(self, request: Request) -> Response | None:
         """What is said instead of an answer, or nothing."""
+        headers, path, method = request.headers, request.scope["path"], request.method
         if headers.get("host") != self._host:
             return _no(f"This studio answers only at its own address on this machine, http://{self._host}.")
-        if scope["path"] == "/" and scope["method"] == "GET" and scope["query_string"]:
-            welcome = self._welcome(scope["query_string"])
-            if welcome is not None:
-                return welcome
-        if not self._known(headers):
+        if (path, method) == ("/", "GET") and self._token and _same(request.query_params.get("token"), self._token):
+            return self._welcome()
+        if not _same(request.cookies.get(self._cookie), self._session):
             return _no("Open the studio with the link it printed when it started; each link works once.")
         if headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none"):
             return _no("This request came from another page.")
-        if scope["method"] in ("GET", "HEAD"):
-            known = scope["path"] in self._static or self._holds_secret(headers) or self._holds_ticket(scope)
+        holds_secret = _same(headers.get(_SECRET_HEADER), self._page_secret)
+        if method in ("GET", "HEAD"):
+            ticket = hmac.digest(self._page_secret.encode(), path.encode(), "sha256").hex()
+            known = path in self._static or holds_secret or _same(request.query_params.get("ticket"), ticket)
             return None if known else _no(_NO_SECRET, 401)
-        if scope["method"] != "POST":
+        if method != "POST":
             return _no("The studio knows GET and POST only.", 405)
         if headers.get("origin") != f"http://{self._host}":
             return _no("This request came from another page.")
-        if not self._holds_secret(headers):
+        if not holds_secret:
             return _no(_NO_SECRET, 401)
         length = headers.get("content-length", "")
-        if length.isdecimal() and int(length) > self._limit(scope["path"]):
-            return _no(self._too_large(scope["path"]), 413)
+        if length.isdecimal() and int(length) > self._limit(path):
+            return _no(self._too_large(path), 413)
         return None
 
-    def _welcome(self, query: bytes) -> Response | None:
+    def _welcome(self) -> Response:
         """Exchange the one-time token for the session's cookie and the page secret."""
-        if self._token is None or not _same(_parameter(query, "token"), self._token):
-            return None
         self._token = None
         page = _WELCOME.format(secret=self._page_secret)
         answer = HTMLResponse(page, headers={"Content-Security-Policy": _WELCOME_POLICY})
         answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict", path="/")
         return answer
-
-    def _known(self, headers: Headers) -> bool:
-        try:
-            cookie = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
-        except CookieError:
-            return False
-        return cookie is not None and _same(cookie.value, self._session)
-
-    def _holds_secret(self, headers: Headers) -> bool:
-        return _same(headers.get(_SECRET_HEADER, ""), self._page_secret)
-
-    def _holds_ticket(self, scope: MutableMapping[str, Any]) -> bool:
-        ticket = hmac.digest(self._page_secret.encode(), scope["path"].encode(), "sha256").hex()
-        return _same(_parameter(scope["query_string"], "ticket"), ticket)
 
     def _counted(self, path: str, receive: Receive) -> Receive:
         """The body as it comes, up to its limit; a body need not state its length."""
@@ -161,13 +142,9 @@ class Guard:
         return f"At most {self._limit(path):,} bytes are taken here; this was more, and it was not read."
 
 
-def _same(given: str, wanted: str) -> bool:
+def _same(given: str | None, wanted: str) -> bool:
     """Compared in constant time."""
-    return hmac.compare_digest(given.encode(), wanted.encode())
-
-
-def _parameter(query: bytes, name: str) -> str:
-    return parse_qs(query.decode("latin-1")).get(name, [""])[0]
+    return hmac.compare_digest((given or "").encode(), wanted.encode())
 
 
 def _no(sentence: str, status: int = 403) -> Response:

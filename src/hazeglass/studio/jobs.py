@@ -2,7 +2,7 @@
 
 The worker is told its work on standard input and reports line by line on standard output. It stops when its standard
 input closes, so it never outlives the studio, however the studio ends. Both ends of that are here: :class:`Jobs` in the
-studio, :func:`run` in the worker.
+studio, :func:`run` in the worker. What a side's worker can do is said by the OPERATIONS of the side's module.
 """
 
 from __future__ import annotations
@@ -26,8 +26,6 @@ from typing import Any, TextIO
 
 from hazeglass.errors import HazeglassError, HazeglassWarning, InputError
 
-__all__ = ["ENDED", "Job", "Jobs", "Operation", "Report", "run", "too_late_to_cancel"]
-
 ENDED = ("done", "failed", "cancelled")
 _MOST_RUNNING = 4  # a browser keeps six connections to one place, and each watched job holds one
 _MOST_REMEMBERED = 100
@@ -38,15 +36,28 @@ _SECONDS_BETWEEN_REPORTS = 0.1
 _cancelled = threading.Event()  # in a worker: its input has closed
 
 
+@dataclass(frozen=True)
+class Work:
+    """Something to start: an operation of the side's worker and what it is told.
+
+    `target` is what it will write: no two may write the same. `clean_up` is called when the worker was killed and could
+    not do it itself.
+    """
+
+    operation: str
+    request: dict[str, Any]
+    label: str
+    target: Path | None = None
+    clean_up: Callable[[], None] = lambda: None
+
+
 @dataclass(eq=False)
 class Job:
     """One piece of work: `state` is running, cancelling, done, failed or cancelled."""
 
     side: str
-    kind: str
-    label: str
+    work: Work
     folder: Path
-    target: Path | None = None
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
     state: str = "running"
     step: str = "starting"
@@ -59,12 +70,17 @@ class Job:
     process: asyncio.subprocess.Process | None = None
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
+    @property
+    def kind(self) -> str:
+        """The operation."""
+        return self.work.operation
+
     def snapshot(self) -> dict[str, Any]:
         """What a page may know."""
-        kept = ("id", "kind", "label", "state", "step", "share", "error", "refused")
+        kept = {key: getattr(self, key) for key in ("id", "kind", "state", "step", "share", "error", "refused")}
         shown = {key: value for key, value in self.result.items() if not key.startswith("_")}
         seconds = (self.ended or time.time()) - self.started
-        return {**{key: getattr(self, key) for key in kept}, "result": shown, "seconds": round(seconds, 1)}
+        return {**kept, "label": self.work.label, "result": shown, "seconds": round(seconds, 1)}
 
     def update(self, **facts: Any) -> None:
         """Change the state and wake whoever watches."""
@@ -85,31 +101,24 @@ class Jobs:
         self._tasks: set[asyncio.Task[None]] = set()
         self._stopping = False
 
-    async def start(
-        self,
-        module: str,
-        request: dict[str, Any],
-        *,
-        side: str,
-        label: str,
-        target: Path | None = None,
-        clean_up: Callable[[], None] | None = None,
-    ) -> Job:
-        """Start a worker. `target` is what it will write: no two may write the same."""
+    async def start(self, side: str, work: Work) -> Job:
+        """Start the side's worker."""
         running = [job for job in self._jobs.values() if job.state not in ENDED]
         if self._stopping:
             raise InputError("the studio is stopping; nothing new is started.")
         if len(running) >= _MOST_RUNNING:
             raise InputError(f"{_MOST_RUNNING} pieces of work are running already. Wait for one, or cancel it.")
-        if target is not None and any(job.target == target for job in running):
-            raise InputError(f"another page is writing {target.name!r} right now. Choose another name, or wait.")
-        folder = self.new_folder()
-        job = Job(side=side, kind=request["operation"], label=label, folder=folder, target=target)
+        if work.target is not None and any(job.work.target == work.target for job in running):
+            raise InputError(f"another page is writing {work.target.name!r} right now. Choose another name, or wait.")
+        job = Job(side, work, self.new_folder())
         self._remember(job)
-        task = asyncio.create_task(self._follow(job, module, {**request, "workspace": str(folder)}, clean_up))
+        self._keep(asyncio.create_task(self._follow(job)))
+        return job
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        """A task lives as long as somebody knows it."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        return job
 
     def new_folder(self) -> Path:
         """A folder of its own below the studio's temporary one."""
@@ -153,9 +162,7 @@ class Jobs:
             return  # not started yet; _follow sees the state
         if process.stdin is not None:
             process.stdin.close()
-        task = asyncio.create_task(_kill_late(process))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._keep(asyncio.create_task(_kill_late(process)))
 
     async def stop(self) -> None:
         """Cancel everything and wait for it."""
@@ -172,21 +179,18 @@ class Jobs:
             del self._jobs[old.id]
             shutil.rmtree(old.folder, ignore_errors=True)
 
-    async def _follow(
-        self, job: Job, module: str, request: dict[str, Any], clean_up: Callable[[], None] | None
-    ) -> None:
+    async def _follow(self, job: Job) -> None:
         """Run the worker to its end and keep the job's state."""
         last: dict[str, Any] = {}
         try:
-            process = await _spawn(module)
-            job.process = process
+            job.process = process = await _spawn(job.side)
             if job.state == "cancelling":
                 process.kill()
-            last = await _read_reports(job, process, request)
+            last = await _read_reports(job, process)
         except OSError as error:
             last = {"state": "failed", "error": f"the worker could not be started: {error.strerror}."}
-        if last.get("state") not in ENDED and clean_up is not None:
-            clean_up()  # the worker was killed and could not do it itself
+        if last.get("state") not in ENDED:
+            job.work.clean_up()
         job.update(**_ending(job, last))
 
 
@@ -198,14 +202,19 @@ def _ending(job: Job, last: dict[str, Any]) -> dict[str, Any]:
     return {"state": "failed", "step": "", "error": "the worker stopped without a word; perhaps memory ran out."}
 
 
-async def _spawn(module: str) -> asyncio.subprocess.Process:
+def worker_code(side: str) -> str:
+    """The program of a side's worker."""
+    return f"from hazeglass.studio import jobs, {side}; jobs.run({side}.OPERATIONS)"
+
+
+async def _spawn(side: str) -> asyncio.subprocess.Process:
     """A Python of its own: -P keeps the folder it runs in, which may hold anything, off its path."""
     quiet_network = {"no_proxy": "*", "NO_PROXY": "*"}  # a loopback address must not be asked of a proxy
     return await asyncio.create_subprocess_exec(
         sys.executable,
         "-P",
-        "-m",
-        module,
+        "-c",
+        worker_code(side),
         stdin=asyncio.subprocess.PIPE,
         stdout=asyncio.subprocess.PIPE,
         env={**os.environ, **quiet_network},
@@ -214,9 +223,10 @@ async def _spawn(module: str) -> asyncio.subprocess.Process:
     )
 
 
-async def _read_reports(job: Job, process: asyncio.subprocess.Process, request: dict[str, Any]) -> dict[str, Any]:
+async def _read_reports(job: Job, process: asyncio.subprocess.Process) -> dict[str, Any]:
     assert process.stdin is not None
     assert process.stdout is not None
+    request = {**job.work.request, "operation": job.kind, "workspace": str(job.folder)}
     with contextlib.suppress(ConnectionError):
         process.stdin.write(json.dumps(request).encode() + b"\n")
         await process.stdin.drain()

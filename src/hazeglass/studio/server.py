@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -24,13 +23,12 @@ from starlette.responses import HTMLResponse, JSONResponse, Response
 from starlette.routing import Route
 
 from hazeglass.errors import HazeglassError, InputError, PrivacyRefusal
-from hazeglass.studio.analyst_side import AnalystSide
+from hazeglass.present.pages import raw_template, render
+from hazeglass.studio.analyst import AnalystSide
 from hazeglass.studio.folders import Folders, OutsideError
 from hazeglass.studio.guard import Guard
 from hazeglass.studio.jobs import Jobs
-from hazeglass.studio.publisher_side import PublisherSide, warm_up
-
-__all__ = ["Settings", "make_app", "page", "serve"]
+from hazeglass.studio.publisher import PublisherSide, warm_up
 
 _LARGEST_REQUEST = 32 << 20  # a plan of 100,000 columns
 _PAGES = {"/": "home.html", "/publisher": "publisher.html", "/analyst": "analyst.html", "/help": "help.html"}
@@ -53,13 +51,15 @@ class Settings:
 def make_app(settings: Settings, jobs: Jobs) -> Guard:
     """The guarded application."""
     sides = [route for side in (PublisherSide, AnalystSide) for route in side(settings.folders, jobs).routes()]
+    assets = _assets()
     static = [
-        *(Route(path, _page_route(name)) for path, name in _PAGES.items()),
-        *(Route(f"/assets/{name}", _asset_route(name)) for name in _assets()),
-        Route("/favicon.ico", _asset_route("mark.svg")),
+        *(_route(path, functools.partial(_page_response, name)) for path, name in _PAGES.items()),
+        *(_route(f"/assets/{name}", asset) for name, asset in assets.items()),
+        _route("/favicon.ico", assets["mark.svg"]),
     ]
+    shown = {"folders": settings.folders.labels, "largest_upload": settings.largest_upload}
     app = Starlette(
-        routes=[*static, Route("/settings", _settings_route(settings)), *sides],
+        routes=[*static, _route("/settings", lambda: JSONResponse(shown)), *sides],
         exception_handlers={HazeglassError: _clear_error, HTTPException: _http_error, Exception: _unexpected},
     )
     limits = {"/analyst/upload": settings.largest_upload}
@@ -72,58 +72,37 @@ def make_app(settings: Settings, jobs: Jobs) -> Guard:
     )
 
 
-def _page_route(name: str) -> Any:
-    async def answer(request: Request) -> Response:
-        return HTMLResponse(page(name))
+def _route(path: str, answer: Callable[[], Response]) -> Route:
+    async def answered(request: Request) -> Response:
+        return answer()
 
-    return answer
+    return Route(path, answered)
+
+
+def _page_response(name: str) -> Response:
+    return HTMLResponse(page(name))
 
 
 @functools.cache
 def page(name: str) -> str:
     """A page as every studio has it: what differs between studios is asked for with the page secret."""
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-
     from hazeglass.analyst import SELECTS, SOLVERS
     from hazeglass.bundle.manifest import KINDS, TRANSFORMS
 
-    environment = Environment(
-        loader=PackageLoader("hazeglass.studio", "web"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
     choices = {"selects": SELECTS, "solvers": SOLVERS, "kinds": KINDS, "transforms": TRANSFORMS}
-    return environment.get_template(name).render(choices)
-
-
-def _settings_route(settings: Settings) -> Any:
-    async def answer(request: Request) -> Response:
-        return JSONResponse({"folders": settings.folders.labels, "largest_upload": settings.largest_upload})
-
-    return answer
-
-
-def _asset_route(name: str) -> Any:
-    async def asset(request: Request) -> Response:
-        content, kind = _assets()[name]
-        return Response(content, media_type=kind)
-
-    return asset
+    return render(name, package="hazeglass.studio", folder="web", **choices)
 
 
 @functools.cache
-def _assets() -> dict[str, tuple[bytes, str]]:
+def _assets() -> dict[str, Callable[[], Response]]:
     """Every style sheet, script and picture by name; a name that is not here names nothing."""
-    from hazeglass.present.pages import raw_template
-
-    found = {"base.css": (raw_template("base.css").encode(), "text/css")}
-    for item in files("hazeglass.studio").joinpath("web").iterdir():
-        suffix = "." + item.name.rsplit(".", 1)[-1]
-        if suffix in _TYPES:
-            found[item.name] = (item.read_bytes(), _TYPES[suffix])
-    return found
+    found = {item.name: item.read_bytes() for item in files("hazeglass.studio").joinpath("web").iterdir()}
+    found["base.css"] = raw_template("base.css").encode()
+    return {
+        name: functools.partial(Response, content, media_type=_TYPES[Path(name).suffix])
+        for name, content in found.items()
+        if Path(name).suffix in _TYPES
+    }
 
 
 async def _clear_error(request: Request, error: Exception) -> Response:

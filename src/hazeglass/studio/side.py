@@ -1,4 +1,4 @@
-"""What both sides do alike: browse folders, watch and cancel work, read requests, hand out files."""
+"""What both sides do alike: answer questions, start, watch and cancel work, browse folders, hand out files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import math
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from starlette.concurrency import run_in_threadpool
@@ -17,11 +17,13 @@ from starlette.routing import Route
 
 from hazeglass.errors import InputError
 from hazeglass.studio.folders import Folders
-from hazeglass.studio.jobs import ENDED, Job, Jobs
+from hazeglass.studio.jobs import ENDED, Job, Jobs, Work
 
-__all__ = ["Answers", "Side", "attached", "framed_page", "number_in", "read_json", "zipped"]
+if TYPE_CHECKING:
+    from hazeglass.bundle.manifest import Manifest
 
-Answers = Mapping[str, Callable[[Request], Awaitable[Response]]]
+Body = dict[str, Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
 _CHUNK = 1 << 20
 # A finished page of somebody's release: it may run the scripts whose hashes it states and nothing else, and as a
 # document without an origin it can reach neither the studio nor its cookie.
@@ -35,20 +37,23 @@ _FRAMED = {
 
 
 class Side:
-    """Routes below the side's name; of all work in the studio it sees its own alone."""
+    """Routes below the side's name; of all work in the studio it sees its own alone.
+
+    `makes` is the operation whose results can be fetched.
+    """
 
     name: ClassVar[str]
-    worker: ClassVar[str]
+    makes: ClassVar[str]
 
     def __init__(self, folders: Folders, jobs: Jobs) -> None:
         self._folders, self._jobs = folders, jobs
 
-    def gets(self) -> Answers:
-        """What can be read, by its path below the side."""
+    def results(self) -> Mapping[str, Callable[..., Response]]:
+        """What can be fetched of a finished job, by its path below the job; called with the job."""
         raise NotImplementedError
 
-    def posts(self) -> Answers:
-        """What can be asked for, by its path below the side."""
+    def questions(self) -> Mapping[str, Callable[[Body], Any]]:
+        """What can be asked for, by its path: from the body of a request to an answer, or to work to start."""
         raise NotImplementedError
 
     def file_kind(self, path: Path) -> str | None:
@@ -57,18 +62,42 @@ class Side:
 
     def routes(self) -> list[Route]:
         """All but the page itself."""
-        gets = {"jobs": self.jobs, "jobs/{job}/events": self.events, **self.gets()}
-        posts = {"folder": self.folder, "jobs/{job}/cancel": self.cancel, **self.posts()}
+        gets: dict[str, Endpoint] = {"jobs": self.jobs, "jobs/{job}/events": self.events}
+        gets |= {f"jobs/{{job}}/{path}": self._fetching(result) for path, result in self.results().items()}
+        posts: dict[str, Endpoint] = {"jobs/{job}/cancel": self.cancel, "folder": self._asking(self.folder)}
+        posts |= {path: self._asking(question) for path, question in self.questions().items()}
         return [
             Route(f"/{self.name}/{path}", answer, methods=[method])
             for method, answers in (("GET", gets), ("POST", posts))
             for path, answer in answers.items()
         ]
 
-    async def folder(self, request: Request) -> Response:
+    def _fetching(self, result: Callable[..., Response]) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            job = self._job(request)
+            if job.kind != self.makes or job.state != "done":
+                state = job.state if job.state in ENDED else "not finished"
+                raise InputError(f"there is no result here: the work is {state}.")
+            return result(job, **{key: value for key, value in request.path_params.items() if key != "job"})
+
+        return answer
+
+    def _asking(self, question: Callable[[Body], Any]) -> Endpoint:
+        async def answer(request: Request) -> Response:
+            found = await run_in_threadpool(question, await _read_json(request))
+            if isinstance(found, Work):
+                return await self.start(found)
+            return found if isinstance(found, Response) else JSONResponse(found)
+
+        return answer
+
+    async def start(self, work: Work) -> Response:
+        """Start work of this side, and say by which name it is known."""
+        return JSONResponse({"job": (await self._jobs.start(self.name, work)).id})
+
+    def folder(self, body: Body) -> dict[str, Any]:
         """What lies in the folder that a request names, as far as this side can use it."""
-        place = await read_json(request)
-        return JSONResponse(await run_in_threadpool(self._folders.listing, place, self.kind))
+        return self._folders.listing(body, self.kind)
 
     async def jobs(self, request: Request) -> Response:
         """All work of this side."""
@@ -90,19 +119,6 @@ class Side:
             return "release" if (path / "release.json").is_file() else "folder"
         return self.file_kind(path)
 
-    async def start(self, wanted: dict[str, Any], label: str, **options: Any) -> Response:
-        """Start this side's worker; `options` are those of :meth:`Jobs.start`."""
-        job = await self._jobs.start(self.worker, wanted, side=self.name, label=label, **options)
-        return JSONResponse({"job": job.id})
-
-    def finished(self, request: Request, kind: str) -> Job:
-        """The job a page asks results of."""
-        job = self._job(request)
-        if job.kind != kind or job.state != "done":
-            state = job.state if job.state in ENDED else "not finished"
-            raise InputError(f"there is no result here: the work is {state}.")
-        return job
-
     def _job(self, request: Request) -> Job:
         return self._jobs.get(self.name, request.path_params["job"])
 
@@ -112,7 +128,7 @@ async def _event_stream(jobs: Jobs, job: Job) -> AsyncIterator[str]:
         yield ": still here\n\n" if snapshot is None else f"data: {json.dumps(snapshot)}\n\n"
 
 
-async def read_json(request: Request) -> dict[str, Any]:
+async def _read_json(request: Request) -> Body:
     """The body, which must be a JSON object."""
     try:
         document = json.loads(await request.body(), parse_constant=_refuse_constant)
@@ -127,13 +143,19 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
 
 
-def number_in(document: dict[str, Any], key: str, *, whole: bool = False) -> Any:
+def number_in(body: Body, key: str, *, whole: bool = False) -> Any:
     """A finite number of a request."""
-    value = document.get(key)
+    value = body.get(key)
     kinds = (int,) if whole else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
         raise InputError(f"{key.replace('_', ' ')} must be a {'whole ' if whole else ''}number.")
     return value
+
+
+def release_facts(manifest: Manifest) -> dict[str, Any]:
+    """What both sides' pages say of a release."""
+    facts = {key: getattr(manifest, key) for key in ("title", "form", "mu", "epsilon", "delta")}
+    return {**facts, "rows": manifest.n, "columns": len(manifest.columns)}
 
 
 def framed_page(path: Path) -> Response:

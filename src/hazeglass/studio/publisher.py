@@ -1,6 +1,7 @@
 """The publisher's side: choose a file, fill the plan, look ahead, publish.
 
-It never opens the data itself: plans and ledgers in, public numbers and words out; rows are read by the worker.
+The functions of OPERATIONS run in a worker, the only process of the studio that opens the data. The rest runs in the
+studio itself: plans and ledgers in, public numbers and words out.
 """
 
 from __future__ import annotations
@@ -8,19 +9,17 @@ from __future__ import annotations
 import math
 import shutil
 import tomllib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 
 from hazeglass.compute.places import SUFFIXES
-from hazeglass.errors import BoundsMissingError, InputError, PlanError
-from hazeglass.studio.side import Answers, Side, framed_page, number_in, read_json, zipped
-
-__all__ = ["PublisherSide", "confirmation", "ledger_state", "look_ahead", "new_ledger", "remove_partial", "warm_up"]
+from hazeglass.errors import BoundsMissingError, DataError, InputError, PlanError, quotes_no_cell
+from hazeglass.studio.jobs import Job, Operation, Report, Work, too_late_to_cancel
+from hazeglass.studio.side import Body, Side, framed_page, number_in, release_facts, zipped
 
 _LARGEST_PLAN = 16 << 20
 _LEDGER_MARK = slice(68, 72)  # where an SQLite file says whose it is
@@ -29,22 +28,24 @@ _LEDGER_MARK = slice(68, 72)  # where an SQLite file says whose it is
 class PublisherSide(Side):
     """Routes below /publisher."""
 
-    name = "publisher"
-    worker = "hazeglass.studio.publisher_worker"
+    name, makes = "publisher", "publish"
 
-    def gets(self) -> Answers:
-        """Results."""
-        return {"jobs/{job}/bundle.zip": self.bundle, "jobs/{job}/statement.html": self.statement}
+    def results(self) -> Mapping[str, Callable[..., Response]]:
+        """The release as a .zip, and its own privacy statement."""
+        return {
+            "bundle.zip": lambda job: zipped(_release(job), _release(job).name),
+            "statement.html": lambda job: framed_page(_release(job) / "statement.html"),
+        }
 
-    def posts(self) -> Answers:
+    def questions(self) -> Mapping[str, Callable[[Body], Any]]:
         """Work, and questions about plans and ledgers."""
         return {
             "look": self.look,
-            "plan/read": self.read,
-            "plan/text": self.text,
-            "preview": self.preview,
-            "ledger": self.ledger,
-            "ledger/new": self.ledger_new,
+            "plan/read": lambda body: read_plan(self._folders.resolve(body.get("plan"))),
+            "plan/text": plan_as_text,
+            "preview": lambda body: look_ahead(plan_document(body), number_in(body, "rows", whole=True)),
+            "ledger": lambda body: ledger_state(self._folders.resolve(body.get("ledger"))),
+            "ledger/new": lambda body: new_ledger(self._new_place(body), body),
             "check": self.check,
             "publish": self.publish,
         }
@@ -57,71 +58,22 @@ class PublisherSide(Side):
             return "plan"
         return "ledger" if _is_ledger(path) else None
 
-    async def look(self, request: Request) -> Response:
-        """Start reading a file's names and kinds."""
-        data = self._data((await read_json(request)).get("data"))
-        return await self.start({"operation": "look", "data": str(data)}, data.name)
+    def look(self, body: Body) -> Work:
+        """Read a file's names and kinds."""
+        data = self._data(body.get("data"))
+        return Work("look", {"data": str(data)}, data.name)
 
-    async def read(self, request: Request) -> Response:
-        """A plan.toml as the form understands it."""
-        path = self._folders.resolve((await read_json(request)).get("plan"))
-        return JSONResponse(await run_in_threadpool(read_plan, path))
-
-    async def text(self, request: Request) -> Response:
-        """The form as a plan.toml."""
-        from hazeglass.publisher.plan_file import plan_text
-
-        document = plan_document(await read_json(request))
-        return PlainTextResponse(await run_in_threadpool(plan_text, document))
-
-    async def preview(self, request: Request) -> Response:
-        """What the promise means and what the release will be good for."""
-        body = await read_json(request)
-        rows = number_in(body, "rows", whole=True)
-        return JSONResponse(await run_in_threadpool(look_ahead, plan_document(body), rows))
-
-    async def ledger(self, request: Request) -> Response:
-        """A ledger's state."""
-        path = self._folders.resolve((await read_json(request)).get("ledger"))
-        return JSONResponse(await run_in_threadpool(ledger_state, path))
-
-    async def ledger_new(self, request: Request) -> Response:
-        """Start a ledger."""
-        body = await read_json(request)
-        path = self._folders.new_place(body.get("folder"), body.get("name"))
-        return JSONResponse(await run_in_threadpool(new_ledger, path, body))
-
-    async def check(self, request: Request) -> Response:
+    def check(self, body: Body) -> dict[str, str]:
         """Everything that can be refused before the rows are read, and the promise in one sentence."""
-        body = await read_json(request)
         wanted = self._wanted(body)
-        sentence = await run_in_threadpool(confirmation, plan_document(body), wanted["ledger"])
-        return JSONResponse({"sentence": sentence, "name": Path(wanted["out"]).name})
+        return {"sentence": confirmation(wanted["document"], wanted["ledger"]), "name": Path(wanted["out"]).name}
 
-    async def publish(self, request: Request) -> Response:
-        """Start publishing."""
-        body = await read_json(request)
-        document = plan_document(body)
+    def publish(self, body: Body) -> Work:
+        """Publish what passes the same checks."""
         wanted = self._wanted(body)
-        await run_in_threadpool(confirmation, document, wanted["ledger"])
+        confirmation(wanted["document"], wanted["ledger"])
         out = Path(wanted["out"])
-        work = {"operation": "publish", "document": document, **wanted}
-        return await self.start(work, out.name, target=out, clean_up=lambda: remove_partial(out))
-
-    async def bundle(self, request: Request) -> Response:
-        """The release as a .zip."""
-        folder = self._release(request)
-        return zipped(folder, folder.name)
-
-    async def statement(self, request: Request) -> Response:
-        """The release's own privacy statement."""
-        return framed_page(self._release(request) / "statement.html")
-
-    def _release(self, request: Request) -> Path:
-        target = self.finished(request, "publish").target
-        if target is None or not (target / "statement.html").is_file():
-            raise InputError("the release is not where it was written any more; it was moved or removed.")
-        return target
+        return Work("publish", wanted, out.name, target=out, clean_up=lambda: remove_partial(out))
 
     def _data(self, place: Any) -> Path:
         path = self._folders.resolve(place)
@@ -129,23 +81,34 @@ class PublisherSide(Side):
             raise InputError(f"the data must be a file that ends in {', '.join(SUFFIXES)}; choose such a file.")
         return path
 
-    def _wanted(self, body: dict[str, Any]) -> dict[str, Any]:
-        """The places and the number of rows of a request to publish, all checked."""
+    def _new_place(self, body: Body) -> Path:
+        return self._folders.new_place(body.get("folder"), body.get("name"))
+
+    def _wanted(self, body: Body) -> dict[str, Any]:
+        """The plan, the places and the number of rows of a request to publish, all checked."""
         from hazeglass.bundle.writer import check_new
 
-        check_reasons(plan_document(body))
-        out = self._folders.new_place(body.get("folder"), body.get("name"))
+        document, ledger = plan_document(body), body.get("ledger")
+        check_reasons(document)
+        out = self._new_place(body)
         check_new(out)
-        ledger = body.get("ledger")
         rows = number_in(body, "rows", whole=True)
         if rows < 2:
             raise InputError(f"a release needs at least 2 rows, and {rows} was given as their number.")
         return {
+            "document": document,
             "data": str(self._data(body.get("data"))),
             "out": str(out),
             "ledger": None if ledger is None else str(self._folders.resolve(ledger)),
             "rows": rows,
         }
+
+
+def _release(job: Job) -> Path:
+    target = job.work.target
+    if target is None or not (target / "statement.html").is_file():
+        raise InputError("the release is not where it was written any more; it was moved or removed.")
+    return target
 
 
 def _is_ledger(path: Path) -> bool:
@@ -164,7 +127,7 @@ def remove_partial(out: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def plan_document(body: dict[str, Any]) -> dict[str, Any]:
+def plan_document(body: Body) -> dict[str, Any]:
     """The plan inside a request."""
     document = body.get("document")
     if not isinstance(document, dict):
@@ -172,31 +135,23 @@ def plan_document(body: dict[str, Any]) -> dict[str, Any]:
     return document
 
 
+def plan_as_text(body: Body) -> Response:
+    """The form as a plan.toml."""
+    from hazeglass.publisher.plan_file import plan_text
+
+    return PlainTextResponse(plan_text(plan_document(body)))
+
+
 def look_ahead(document: dict[str, Any], rows: int) -> dict[str, Any]:
-    """The preview of a plan whose bounds may still be missing.
+    """The preview of a plan whose bounds may still be missing; the promise's own facts stand beside the others.
 
     Errors are relative to the bounds, so the numbers hold wherever the bounds will lie; only the lattice of integer
     columns in a table moves them a little.
     """
     from hazeglass.publisher.plan import Plan
 
-    look = Plan.from_dict(_with_stand_ins(document)).preview(rows)
-    return {
-        "rows": look.rows,
-        "columns": look.columns,
-        "form": look.form,
-        "mu": look.promise.mu,
-        "epsilon": look.promise.epsilon,
-        "delta": look.promise.delta,
-        "unit": look.promise.unit,
-        "promise": list(look.promise.promise),
-        "not_promised": list(look.promise.not_promised),
-        "odds": [asdict(odds) for odds in look.promise.odds],
-        "chosen": asdict(look.chosen),
-        "forms": [asdict(form) for form in look.forms],
-        "rows_for_equal_noise": look.rows_for_equal_noise,
-        "supposed_spread": look.supposed_spread,
-    }
+    look = Plan.from_dict(_with_stand_ins(document)).preview(rows).to_dict()
+    return {**look, **look["promise"]}
 
 
 def _with_stand_ins(document: dict[str, Any]) -> dict[str, Any]:
@@ -217,13 +172,9 @@ def _with_stand_ins(document: dict[str, Any]) -> dict[str, Any]:
 def _blank(column: Any) -> bool:
     if not isinstance(column, dict):
         return False
-    lower: Any = column.get("lower")
-    upper: Any = column.get("upper")
-    return not (_is_number(lower) and _is_number(upper) and lower < upper)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    lower, upper = column.get("lower", math.nan), column.get("upper", math.nan)
+    numbers = all(type(end) in (int, float) and math.isfinite(end) for end in (lower, upper))
+    return not (numbers and lower < upper)
 
 
 def check_reasons(document: dict[str, Any]) -> None:
@@ -285,18 +236,12 @@ def ledger_state(path: Path) -> dict[str, Any]:
     book = Ledger.open(path)
     summary = book.summary()
     delta = summary.delta or 1e-6
-    spent = GaussianDP(summary.mu_spent).epsilon(delta) if summary.mu_spent > 0 else 0.0
     return {
+        **asdict(summary),
         "file": path.name,
-        "dataset": summary.dataset,
         "unit": summary.unit.in_words,
-        "mu_total": summary.mu_total,
-        "mu_spent": summary.mu_spent,
-        "mu_remaining": summary.mu_remaining,
         "delta": delta,
-        "epsilon_spent": spent,
-        "releases": summary.releases,
-        "unfinished": summary.unfinished,
+        "epsilon_spent": GaussianDP(summary.mu_spent).epsilon(delta) if summary.mu_spent > 0 else 0.0,
         "history": [
             {"title": entry.charge.label, "mu": entry.charge.mu, "state": entry.state, "at": entry.charged_at}
             for entry in book.history()[-50:]
@@ -304,7 +249,7 @@ def ledger_state(path: Path) -> dict[str, Any]:
     }
 
 
-def new_ledger(path: Path, body: dict[str, Any]) -> dict[str, Any]:
+def new_ledger(path: Path, body: Body) -> dict[str, Any]:
     """Make a ledger that protects the unit the plan protects."""
     from hazeglass.publisher.ledger import Ledger
     from hazeglass.publisher.plan import Plan
@@ -312,15 +257,14 @@ def new_ledger(path: Path, body: dict[str, Any]) -> dict[str, Any]:
     dataset = body.get("dataset")
     if not isinstance(dataset, str) or not 0 < len(dataset.strip()) <= 200:
         raise InputError("a ledger needs the name of the dataset whose budget it keeps, in 1 to 200 characters.")
-    release = plan_document(body).get("release")
+    release, budget = plan_document(body).get("release"), {key: body.get(key) for key in ("epsilon", "delta")}
     plan = Plan.from_dict(
         {
             "release": {**(release if isinstance(release, dict) else {}), "title": dataset},
-            "budget": {"epsilon": body.get("epsilon"), "delta": body.get("delta")},
+            "budget": budget,
             "columns": [{"name": f"{k}", "kind": "continuous", "lower": 0, "upper": 1} for k in range(2)],
         }
     )
-    budget = {"epsilon": body["epsilon"], "delta": body["delta"]}
     Ledger.create(path, dataset.strip(), **budget, unit=plan.unit, id_column=plan.id_column)
     return ledger_state(path)
 
@@ -330,3 +274,56 @@ def warm_up() -> None:
     column = {"name": "x", "kind": "continuous"}
     release, budget = {"title": "x", "form": "moments"}, {"epsilon": 1.0, "delta": 1e-6}
     look_ahead({"release": release, "budget": budget, "columns": [column, {**column, "name": "y"}]}, 1000)
+
+
+@quotes_no_cell
+def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Names and kinds of the columns, and how a CSV seems to be written; no value and no count."""
+    from hazeglass.publisher.scaffold import look_at
+
+    report("reading the names of the columns")
+    found = look_at(request["data"])
+    if not found.numbers:
+        raise DataError("a release needs at least one column of numbers, and this file has none.")
+    columns = [{"name": name, "kind": kind} for name, kind in found.kinds.items()]
+    return {"columns": columns, "text": {} if found.text is None else found.text.to_dict()}
+
+
+def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
+    """Publish as `hazeglass publish` does; the release appears complete or not at all."""
+    from hazeglass.bundle.reader import load
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.publish import publish as publish_rows
+
+    plan, out = Plan.from_dict(request["document"]), Path(request["out"])
+    # how often the rows are read for noise
+    progress = _Progress(report, 1 + int(plan.adaptive) + int(plan.clip_radius == "private"), request["rows"])
+    try:
+        release = publish_rows(request["data"], plan, out, ledger=request["ledger"], progress=progress)
+        too_late_to_cancel()
+    except KeyboardInterrupt:
+        if not out.exists():
+            raise
+        release = load(out)  # it was complete before the wish to cancel arrived
+    return {**release_facts(release.manifest), "name": out.name, "rows_stated": request["rows"]}
+
+
+class _Progress:
+    """Rows done, pass by pass, as a share of the number of rows that was stated."""
+
+    def __init__(self, report: Report, passes: int, rows: int) -> None:
+        self._report, self._passes, self._rows = report, passes, rows
+        self._pass, self._done = 1, 0
+        report("counting the rows")
+
+    def __call__(self, done: int) -> None:
+        """Called with the rows done in this pass."""
+        if done < self._done:
+            self._pass += 1
+        self._done = done
+        share = (self._pass - 1 + min(1.0, done / self._rows)) / max(self._passes, self._pass)
+        words = f"adding noise, pass {self._pass} of {self._passes}" if self._passes > 1 else "adding noise"
+        self._report(words, min(1.0, share))
+
+
+OPERATIONS: dict[str, Operation] = {"look": look, "publish": publish}

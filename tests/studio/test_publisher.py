@@ -10,7 +10,7 @@ import hazeglass as hg
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_file import plan_text
-from hazeglass.studio.publisher_side import confirmation, ledger_state, look_ahead, new_ledger
+from hazeglass.studio.publisher import confirmation, ledger_state, look_ahead, new_ledger
 
 from .conftest import Studio
 
