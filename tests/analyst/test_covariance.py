@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.covariance import covariance_of
 from simulate import simulate
 
 RELEASES = 500
