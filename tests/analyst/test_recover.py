@@ -12,7 +12,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst import recover as recover_module
 from hazeglass.analyst.covariance import NoisyCovariance
-from hazeglass.analyst.error import ErrorModel
+from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.inference import infer
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.select import ebic

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.error import ErrorModel
+from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.penalty import PenaltyPath, Problem, given, pair_weights
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning
 

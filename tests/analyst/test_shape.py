@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hazeglass.analyst.covariance import covariance_of_moments
-from hazeglass.analyst.error import ErrorModel
+from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.graph import Origin
 from hazeglass.analyst.inference import infer, pilot
 from hazeglass.analyst.penalty import Problem

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.error import ErrorModel, block_sandwich, own_blocks, widened_error
-from hazeglass.analyst.rows import scatter_of
+from hazeglass.analyst.error_model import ErrorModel, block_sandwich, own_blocks, widened_error
+from hazeglass.analyst.folds import scatter_of
 from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release

@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import Manifest
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hazeglass.analyst.compare import GraphDiff, Scores
+    from hazeglass.bundle.manifest import Manifest
 
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the columns came from; rows without a release promise nothing."""
+    """Where the columns came from, and whether through their ranks; rows without a release promise nothing."""
 
     title: str
     form: str
@@ -35,6 +35,7 @@ class Origin:
     epsilon: float | None = None
     delta: float | None = None
     simulation: bool = False
+    marginals: str = "as-is"
 
     @classmethod
     def of(cls, manifest: Manifest) -> Origin:
@@ -57,7 +58,6 @@ class FitRecord:
 
     origin: Origin
     dependence: str
-    marginals: str
     pairs: int
     scale: str
     effective_rows: float

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from hazeglass.analyst.covariance import NoisyCovariance
-from hazeglass.analyst.error import block_multiply, block_sandwich
+from hazeglass.analyst.error_model import block_multiply, block_sandwich
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.select import Refit
 from hazeglass.analyst.shape import BlockInference, block_scale

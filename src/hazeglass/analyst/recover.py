@@ -110,7 +110,6 @@ def recover(
             weights=weights,
             solver=solver,
             device=device,
-            marginals=marginals,
             tell=tell,
         )
 
@@ -125,7 +124,6 @@ def graph_of(
     weights: Weights = "noise",
     solver: str = "auto",
     device: str = "cpu",
-    marginals: str = "as-is",
     tell: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """From a covariance and its error, whoever made it, to a graph; `choose` finds the penalty if none is given."""
@@ -143,7 +141,6 @@ def graph_of(
     record = FitRecord(
         origin=origin,
         dependence="linear" if linear else "curved",
-        marginals=marginals,
         pairs=p * (p - 1) // 2,
         scale="correlation" if linear else "whitened features",
         standard_deviations=deviations if linear else None,

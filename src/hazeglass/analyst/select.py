@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.covariance import NoisyCovariance
+from hazeglass.analyst.folds import SEED, Pairs, RowsInMemory, RowsOnDisk
 from hazeglass.analyst.penalty import GRID, ROUGH, Choice, PenaltyPath, Problem, Support
-from hazeglass.analyst.rows import SEED, Pairs, RowsInMemory, RowsOnDisk
 from hazeglass.errors import ConvergenceWarning, SolverInputError
 from hazeglass.glasso import Solution, graphical_lasso
 from hazeglass.glasso.linalg import FloatArray

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from hazeglass.analyst.covariance import NoisyCovariance
-from hazeglass.analyst.error import block_sandwich, own_blocks
+from hazeglass.analyst.error_model import block_sandwich, own_blocks
 from hazeglass.features.harmonics import to_features
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,11 @@ from hazeglass.analyst.covariance import (
     covariance_of,
     covariance_of_rows,
     noise_matrix,
-    noise_of,
     some_of,
 )
+from hazeglass.analyst.folds import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.analyst.graph import Origin
 from hazeglass.analyst.noisy_features import covariance_of_features, observed_variances
-from hazeglass.analyst.rows import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
@@ -67,7 +66,7 @@ class Source:
     release: Release | None = None
     clean: FloatArray | None = None
     noise: FloatArray | None = None
-    cells: tuple[CellNoise | None, ...] = field(default=())
+    cells: tuple[CellNoise | None, ...] = ()
     scores: NormalScores | None = None
 
     @property
@@ -93,7 +92,7 @@ class Source:
             return RowsInMemory(self.scores.values, np.diag(self.scores.noise), deviations)
         release = self.release
         if release is not None and release.form == "table" and release.n * len(self.names) > _MOST_CELLS:
-            return RowsOnDisk(release, noise_of(release), deviations, engine)
+            return RowsOnDisk(release, self._noise(), deviations, engine)
         rows = self._rows()
         return None if rows is None else RowsInMemory(rows, self._noise(), deviations)
 
@@ -111,7 +110,8 @@ class Source:
                 "marginals = 'normal-scores' needs errors that are independent between columns, and noise_cov has "
                 "covariances. Use 'as-is'."
             )
-        return replace(self, scores=normal_scores(rows, np.diag(noise), self.names))
+        origin = replace(self.origin, marginals="normal-scores")
+        return replace(self, origin=origin, scores=normal_scores(rows, np.diag(noise), self.names))
 
     def _rows(self) -> FloatArray | None:
         """The rows in memory, or None where there are none."""

@@ -77,8 +77,10 @@ class _PartScatter:
 
 @dataclass(frozen=True)
 class _PartGroups:
-    """The scatters of groups of a part's rows; `groups` says, from the number of a part and how many rows it has,
-    which of them belong to each group, in order."""
+    """The scatters of groups of a part's rows.
+
+    `groups` says, from the number of a part and how many rows it has, which of them belong to each group, in order.
+    """
 
     release: Release
     groups: Callable[[int, int], Sequence[Indices]]

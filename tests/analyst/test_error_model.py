@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hazeglass.analyst.error import ErrorModel, widened_error
+from hazeglass.analyst.error_model import ErrorModel, widened_error
 from hazeglass.features.clipping import widen
 
 
@@ -140,7 +140,7 @@ def test_many_columns_use_a_few_products_and_lose_nothing_that_matters(monkeypat
     sigma = chain_covariance(p)
     widening = widen(sigma * 0.9, radius)
     quick = widened_error(widening, 4000, 0.01)
-    monkeypatch.setattr("hazeglass.analyst.error._EXACT", p)
+    monkeypatch.setattr("hazeglass.analyst.error_model._EXACT", p)
     exact = widened_error(widening, 4000, 0.01)
     precision = np.linalg.inv(sigma)
     np.testing.assert_allclose(np.sqrt(quick.entry_variance), np.sqrt(exact.entry_variance), rtol=0.02)
