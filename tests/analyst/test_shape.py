@@ -11,6 +11,7 @@ from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.recover import graph_of
 from hazeglass.analyst.select import ebic
 from hazeglass.analyst.shape import noise_ridge, ridge_strength, shape_of
+from hazeglass.errors import RepairWarning
 
 
 def recovered(moments, n, fdr=0.1):
@@ -143,3 +144,12 @@ def test_a_given_penalty_is_used(four):
     assert graph.fit["alpha_chosen_by"] == "given"
     assert graph.features[:3] == ("v0", "v0^2", "v0^3")
     assert graph.precision.shape == (12, 12)
+
+
+def test_a_given_penalty_that_is_too_small_for_the_noise_is_repaired_as_for_linear_graphs(released_moments):
+    rng = np.random.default_rng(6)
+    noisy = covariance_of_moments(released_moments(rng.standard_normal((500, 6)), 0.05, rng), 500)
+    with pytest.warns(RepairWarning, match=r"d\(S\)"):
+        graph = graph_of(noisy, Origin("Simulated", "moments", 500), alpha=0.05)
+    assert graph.fit["repaired_by"] > 0
+    assert np.linalg.eigvalsh(graph.precision)[0] > 0

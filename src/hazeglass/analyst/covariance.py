@@ -51,6 +51,14 @@ class NoisyCovariance:
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        rows = len(self.error.basis)
+        if self.covariance.shape != (rows, rows) or rows % len(self.names):
+            raise InputError(
+                f"a covariance must have as many features for each of its {len(self.names)} columns, and its error as "
+                f"many rows; got {self.covariance.shape} and {rows}."
+            )
+
     @property
     def size(self) -> int:
         """Features per column."""

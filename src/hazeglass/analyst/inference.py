@@ -99,8 +99,8 @@ def evidence(noisy: NoisyCovariance, base: Solution, problem: Problem) -> FloatA
     return np.abs(steady.partial_correlation) / steady.std_error
 
 
-def infer(noisy: NoisyCovariance, precision: FloatArray, *, level: float = 0.95) -> PairInference:
-    """Inference for every pair of columns at the given precision: intervals that never leave [-1, 1], and q-values."""
+def infer(noisy: NoisyCovariance, precision: FloatArray) -> PairInference:
+    """Every pair of columns at the given precision: 95 % intervals that never leave [-1, 1], and q-values."""
     from scipy.stats import false_discovery_control
 
     debiased = 2 * precision - precision @ noisy.covariance @ precision
@@ -116,7 +116,7 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, *, level: float = 0.95)
         block = _blocks(noisy, precision, debiased)
         estimate, error = block.linear_part()
         p_value = _block_test(noisy, block)
-    half = float(ndtri(0.5 + level / 2)) * error
+    half = float(ndtri(0.975)) * error
     return PairInference(
         np.clip(estimate, -1.0, 1.0),
         error,

@@ -27,8 +27,7 @@ _GAMMA = 0.5
 _PATIENCE = 5
 _REFIT_STEPS = {"free": 300, "pulled": 400}
 _MARGIN = 1.5
-_INSTABILITY = 0.05
-_DENSEST = 0.5
+_SUBSAMPLES, _INSTABILITY, _DENSEST = 50, 0.05, 0.5
 
 
 class Refit:
@@ -118,7 +117,6 @@ def stars(
     noisy: NoisyCovariance,
     problem: Problem,
     rows: RowsInMemory | RowsOnDisk | None = None,
-    subsamples: int = 50,
     n_jobs: int | None = None,
 ) -> Choice:
     """The smallest penalty with a mean edge variance 2 f (1 - f) of at most 0.05, and at most half of all pairs.
@@ -134,8 +132,8 @@ def stars(
 
     path = PenaltyPath(problem)
     list(path.fits())
-    draw = drawn if rows is None else rows.subsamples(subsamples, _subsample_size(rows.n))
-    jobs = ((replace(problem, covariance=draw(number)), path.alphas, problem.support) for number in range(subsamples))
+    draw = drawn if rows is None else rows.subsamples(_SUBSAMPLES, _subsample_size(rows.n))
+    jobs = ((replace(problem, covariance=draw(number)), path.alphas, problem.support) for number in range(_SUBSAMPLES))
     frequencies = np.asarray(np.mean(_in_parallel(jobs, n_jobs), axis=0), dtype=np.float64)
     upper = np.triu_indices(len(noisy.names), 1)
     shares = np.array([f[upper] for f in frequencies])
