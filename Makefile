@@ -142,7 +142,7 @@ coverage: $(COVERAGE_STAMP)  ## line coverage of src/, package by package (slow:
 # MODULES="guarantee/gdp.py publisher/noise.py" and MOST=50 (mutants of a module, sampled) make it shorter.
 MODULES = $(patsubst src/hazeglass/%,%,$(filter-out %/__init__.py,$(wildcard src/hazeglass/guarantee/*.py src/hazeglass/features/*.py src/hazeglass/publisher/*.py)))
 MOST = 10000
-MUTANT_TESTS := tests/guarantee tests/features tests/publisher tests/bundle tests/fuzz tests/trust tests/audit tests/cli tests/analyst/test_uncertainty.py
+MUTANT_TESTS := tests/guarantee tests/features tests/publisher tests/bundle tests/fuzz tests/trust tests/audit tests/cli tests/analyst/test_error_model.py
 build/mutants/times.xml: $(COVERAGE_STAMP)
 	@mkdir -p build/mutants
 	@COVERAGE_FILE=$(CURDIR)/build/mutants/trace OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -p no:cacheprovider --cov=hazeglass \

@@ -21,8 +21,7 @@ import pyarrow.csv
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import hazeglass as hg
-from hazeglass.analyst.correct import correct
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.covariance import covariance_of
 from hazeglass.glasso import graphical_lasso
 
 PENALTIES = (0.3, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005)
@@ -77,7 +76,7 @@ def judge(release: hg.Release, truth: np.ndarray) -> tuple[float, float]:
         return roc_auc_score(truth, strength), average_precision_score(truth, strength)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return best(scores_along_penalties(correct(covariance_of(release)).noisy.covariance), truth)
+        return best(scores_along_penalties(covariance_of(release).standardised().covariance), truth)
 
 
 def main() -> None:

@@ -24,8 +24,9 @@ import pyarrow as pa
 from sklearn.metrics import average_precision_score
 
 import hazeglass as hg
-from hazeglass.analyst.curved import blocks_of_moments
-from hazeglass.analyst.curved.recover import recover_curved
+from hazeglass.analyst.covariance import covariance_of_moments
+from hazeglass.analyst.graph import Origin
+from hazeglass.analyst.recover import graph_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.publisher.moments import publish_moments
@@ -56,8 +57,8 @@ def curved_graph(rows: np.ndarray, mu: float) -> hg.Graph:
     plan = make_plan(rows, "curved", mu)
     source = Rows(plan, open_table(table_of(rows)), None)
     last = publish_moments(source, plan, get_engine("serial"), SecretBits())[0][-1]
-    blocks = blocks_of_moments(last.released(plan.names), len(rows))
-    return recover_curved(blocks, {}, alpha=None, fdr=0.1, weights="noise")
+    noisy = covariance_of_moments(last.released(plan.names), len(rows))
+    return graph_of(noisy, Origin(plan.title, "moments", len(rows)))
 
 
 def linear_graph(rows: np.ndarray, mu: float) -> hg.Graph:

@@ -18,9 +18,9 @@ from scipy.optimize import brentq
 
 import hazeglass as hg
 from graphs import FAMILIES, make_plan, precision_of, simulate, standardised_rows, true_partials
-from hazeglass.analyst.correct import correct
+from hazeglass.analyst.covariance import covariance_of
 from hazeglass.analyst.inference import infer, pilot
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.penalty import Problem
 
 ROWS = 5000
 NOISE = (0.0, 1.0, 3.0, 10.0)  # privacy error of a correlation in units of its sampling error
@@ -56,8 +56,8 @@ def one_simulation(cell: Cell, plan: hg.Plan, seed: int) -> tuple[float, float, 
     truth = true_partials(precision)
     release = simulate(standardised_rows(precision, ROWS, rng), plan, seed)
     # What recover does for its error bars, which do not depend on the penalty: choosing one would take longer.
-    noisy = correct(covariance_of(release)).noisy
-    pairs = infer(noisy, pilot(noisy).precision)
+    noisy = covariance_of(release).standardised()
+    pairs = infer(noisy, pilot(noisy, Problem.of(noisy)).precision)
     called = pairs.q_value <= FDR
     real = np.abs(truth) > 1e-9
     inside = (pairs.ci_low <= truth) & (truth <= pairs.ci_high)

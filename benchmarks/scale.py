@@ -121,7 +121,7 @@ def sums(data: str, columns: int, engine: str) -> None:
 
 
 def recover(release: str) -> None:
-    from hazeglass.analyst.moments import covariance_of
+    from hazeglass.analyst.covariance import covariance_of
 
     covariance_of(hg.load(release), get_engine("threads"))
 

@@ -8,9 +8,9 @@ import pytest
 from sklearn.metrics import average_precision_score
 
 import hazeglass as hg
-from hazeglass.analyst.correct import correct
+from hazeglass.analyst.covariance import covariance_of
 from hazeglass.analyst.inference import evidence, infer, pilot
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.penalty import Problem
 from simulate import simulate
 
 P, ROWS = 20, 5000
@@ -44,8 +44,8 @@ def measure(form, mu, covariance_from, simulations):
         edges = np.abs(truth) > 1e-9
         root = np.linalg.cholesky(sigma) / np.sqrt(np.diag(sigma))[:, None] * 5 / 3
         release = simulate(rng.standard_normal((ROWS, P)) @ root.T, plan, seed)
-        noisy = correct(covariance_of(release)).noisy
-        pairs = infer(noisy, pilot(noisy).precision)
+        noisy = covariance_of(release).standardised()
+        pairs = infer(noisy, pilot(noisy, Problem.of(noisy)).precision)
         inside = (pairs.ci_low <= truth) & (truth <= pairs.ci_high)
         called = pairs.q_value <= 0.1
         found.append((inside.mean(), inside[edges].mean(), np.sum(called & ~edges) / max(1, called.sum())))
@@ -77,10 +77,11 @@ def test_evidence_ranks_better_than_sizes_under_heavy_noise_and_as_well_under_li
             edges = np.abs(np.linalg.inv(sigma)[np.triu_indices(P, 1)]) > 1e-9
             root = np.linalg.cholesky(sigma) / np.sqrt(np.diag(sigma))[:, None] * 5 / 3
             release = simulate(rng.standard_normal((1000, P)) @ root.T, plan_for("moments", mu), seed)
-            noisy = correct(covariance_of(release)).noisy
-            base = pilot(noisy)
+            noisy = covariance_of(release).standardised()
+            problem = Problem.of(noisy)
+            base = pilot(noisy, problem)
             sizes = np.abs(infer(noisy, base.precision).partial_correlation)
-            found.append([average_precision_score(edges, score) for score in (evidence(noisy, base), sizes)])
+            found.append([average_precision_score(edges, score) for score in (evidence(noisy, base, problem), sizes)])
     heavy, little = (np.mean(found, axis=0) for found in ranked.values())
     assert heavy[0] > heavy[1] + 0.05
     assert little[0] > little[1] - 0.01

@@ -11,12 +11,11 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.analyst import recover as recover_module
-from hazeglass.analyst.correct import correct
+from hazeglass.analyst.covariance import NoisyCovariance
+from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.inference import infer
-from hazeglass.analyst.moments import NoisyCovariance
-from hazeglass.analyst.penalties import Setting, pair_weights
-from hazeglass.analyst.selection import ebic, effective_rows
-from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.analyst.penalty import Problem
+from hazeglass.analyst.select import ebic
 from hazeglass.errors import InputError
 
 CHAIN = [("a", "b"), ("b", "c"), ("c", "d"), ("d", "e")]
@@ -115,10 +114,10 @@ def test_a_column_hidden_by_the_noise_is_named(make_plan, tmp_path):
 def test_the_correlation_scale_has_unit_variances():
     sigma = np.diag([4.0, 9.0]) + 1.0
     noisy = NoisyCovariance(("x", "y"), 1000, sigma, ErrorModel.of_gaussian_rows(sigma, 1000))
-    corrected = correct(noisy)
-    assert np.diag(corrected.noisy.covariance) == pytest.approx([1, 1])
+    corrected = noisy.standardised()
+    assert np.diag(corrected.covariance) == pytest.approx([1, 1])
     assert corrected.standard_deviations == pytest.approx(np.sqrt([5, 10]))
-    assert effective_rows(corrected.noisy) == pytest.approx(1000, rel=0.05)
+    assert corrected.effective_rows() == pytest.approx(1000, rel=0.05)
 
 
 def test_ebic_keeps_the_edges_of_a_chain_and_drops_the_rest():
@@ -126,8 +125,8 @@ def test_ebic_keeps_the_edges_of_a_chain_and_drops_the_rest():
     sigma = 0.5 ** np.abs(np.subtract.outer(np.arange(6), np.arange(6)))
     sample = np.cov(rng.multivariate_normal(np.zeros(6), sigma, size=3000), rowvar=False)
     noisy = NoisyCovariance(tuple("abcdef"), 3000, sample, ErrorModel.of_gaussian_rows(sample, 3000))
-    scaled = correct(noisy).noisy
-    choice = ebic(scaled, Setting(pair_weights("noise", scaled.error.entry_sd())))
+    scaled = noisy.standardised()
+    choice = ebic(scaled, Problem.of(scaled))
     support = np.abs(choice.solution.precision) > 1e-8
     assert all(support[k, k + 1] for k in range(5))
     assert choice.alphas == tuple(sorted(choice.alphas, reverse=True))

@@ -155,9 +155,9 @@ def test_no_progress_line_reaches_a_pipe(desk):
 def test_interrupting_recover_leaves_nothing_behind(desk):
     publish(desk)
     code = (
-        "import time, hazeglass.analyst.graph as g\n"
-        "original = g.write_graphml\n"
-        "g.write_graphml = lambda *graph: (open('reached', 'w').close(), time.sleep(60), original(*graph))\n"
+        "import time, hazeglass.analyst.export as e\n"
+        "original = e.write\n"
+        "e.write = lambda *graph: (open('reached', 'w').close(), time.sleep(60), original(*graph))\n"
         "import sys; sys.argv = ['hazeglass', 'recover', 'release', '--out', 'graph']\n"
         "from hazeglass.cli import main; main()\n"
     )

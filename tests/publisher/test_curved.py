@@ -7,7 +7,8 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.curved import blocks_of_moments, ridge_strength
+from hazeglass.analyst.covariance import covariance_of
+from hazeglass.analyst.shape import ridge_strength
 from hazeglass.errors import PlanError
 
 
@@ -24,7 +25,7 @@ def parabola(make_plan, tmp_path):
 
 
 def test_a_curved_dependence_is_seen_where_the_linear_part_sees_nothing(parabola):
-    scores = ridge_strength(blocks_of_moments(parabola.moments()[-1], parabola.n))
+    scores = ridge_strength(covariance_of(parabola, curved=True).standardised())
     assert scores[0, 1] > 5 * max(scores[0, 2], scores[1, 2])
     assert hg.recover(parabola, dependence="linear").strength()[0, 1] < 0.15
 

@@ -7,9 +7,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.correct import correct
-from hazeglass.analyst.moments import covariance_of
-from hazeglass.analyst.selection import effective_rows
+from hazeglass.analyst.covariance import covariance_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.gdp import GaussianDP
@@ -239,7 +237,7 @@ def test_a_noisy_first_stage_costs_little():
     worth = []
     for seed in range(8):
         rows = np.random.default_rng(seed).standard_normal((1000, 20))
-        worth.append(effective_rows(correct(covariance_of(simulate(rows, plan, seed))).noisy))
+        worth.append(covariance_of(simulate(rows, plan, seed)).standardised().effective_rows())
     assert np.mean(worth) > 55
 
 

@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 import hazeglass as hg
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.covariance import covariance_of
 from hazeglass.errors import InputError
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.preview import (

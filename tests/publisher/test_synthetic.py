@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.covariance import covariance_of
 from hazeglass.errors import DataError
 from hazeglass.features.clipping import widen
 from simulate import simulate

@@ -6,18 +6,6 @@ the rest.
 
 from typing import Literal, get_args
 
-__all__ = [
-    "DEPENDENCES",
-    "MARGINALS",
-    "SELECTS",
-    "SOLVERS",
-    "Dependence",
-    "Device",
-    "Marginals",
-    "Select",
-    "SolverName",
-]
-
 Select = Literal["ebic", "stars", "cv", "mse"]
 SELECTS: tuple[Select, ...] = get_args(Select)
 Dependence = Literal["linear", "curved"]

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from hazeglass.errors import InputError
 
-__all__ = ["GraphDiff", "Scores", "score_pairs", "truth_labels"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from hazeglass.analyst.graph import Graph
 
 Pair = frozenset[str]
 
@@ -40,8 +43,22 @@ class Scores:
     roc: tuple[tuple[float, float], ...] = field(repr=False)
 
 
-def truth_labels(pairs: list[Pair], truth: Iterable[Iterable[str]], names: Sequence[str]) -> npt.NDArray[np.bool_]:
-    """Which of the pairs are true edges; a truth that names an unknown node, or all or no pair, is refused."""
+def pairs_of(edges: pa.Table) -> list[Pair]:
+    """The pairs of a table of edges, in its order."""
+    ends = zip(edges["source"].to_pylist(), edges["target"].to_pylist(), strict=True)
+    return [frozenset(pair) for pair in ends]
+
+
+def scores(graph: Graph, truth: Iterable[Iterable[str]]) -> Scores:
+    """All scores of a graph; a truth that names an unknown node, or all or no pair, is refused."""
+    from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
+
+    names, edges = graph.names, graph.edges
+    if edges.num_rows < len(names) * (len(names) - 1) // 2:
+        raise InputError(
+            f"scores need every pair, and this graph of {len(names):,} nodes lists only {edges.num_rows:,} of them. "
+            "Compare graph.pairs with the truth instead."
+        )
     wanted = {frozenset(pair) for pair in truth}
     unknown = {name for pair in wanted for name in pair} - set(names)
     if unknown:
@@ -50,28 +67,40 @@ def truth_labels(pairs: list[Pair], truth: Iterable[Iterable[str]], names: Seque
             f"the truth names {sorted(unknown)[0]!r}, which is not a node of this graph: its nodes are {some}, ... "
             "Rows keep their names when they come as a data frame."
         )
-    labels = np.array([pair in wanted for pair in pairs], dtype=bool)
+    labels = np.array([pair in wanted for pair in pairs_of(edges)], dtype=bool)
     if labels.all() or not labels.any():
         raise InputError("scores need both edges and non-edges in the truth.")
-    return labels
-
-
-def score_pairs(
-    labels: npt.NDArray[np.bool_], strength: npt.NDArray[np.float64], selected: npt.NDArray[np.bool_]
-) -> Scores:
-    """All scores of a ranking and a selection."""
-    from sklearn.metrics import average_precision_score, roc_auc_score, roc_curve
-
-    right = int(np.sum(selected & labels))
-    precision = right / max(1, int(selected.sum()))
-    recall = right / int(labels.sum())
-    false_rate, true_rate, _ = roc_curve(labels, strength)
+    selected = edges["selected"].to_numpy(zero_copy_only=False)
+    ranking = graph.evidence if graph.evidence is not None else np.abs(edges[graph.strength_column].to_numpy())
+    right, called, true = (int(np.sum(kind)) for kind in (selected & labels, selected, labels))
+    false_rate, true_rate, _ = roc_curve(labels, ranking)
     return Scores(
-        auc=float(roc_auc_score(labels, strength)),
-        average_precision=float(average_precision_score(labels, strength)),
-        f1=2 * right / max(1, int(selected.sum()) + int(labels.sum())),
-        precision=precision,
-        recall=recall,
+        auc=float(roc_auc_score(labels, ranking)),
+        average_precision=float(average_precision_score(labels, ranking)),
+        f1=2 * right / max(1, called + true),
+        precision=right / max(1, called),
+        recall=right / true,
         hamming_distance=int(np.sum(selected != labels)),
         roc=tuple(zip(map(float, false_rate), map(float, true_rate), strict=True)),
     )
+
+
+def diff(graph: Graph, other: Graph) -> GraphDiff:
+    """Edges gained, lost and of changed sign, from the one graph to the other."""
+    if set(graph.names) != set(other.names):
+        raise InputError("graphs can be compared only over the same nodes, and these differ.")
+    before, after = _signs(graph), _signs(other)
+    changed = [pair for pair in before.keys() & after.keys() if before[pair] * after[pair] < 0]
+    return GraphDiff(_ordered(after.keys() - before.keys()), _ordered(before.keys() - after.keys()), _ordered(changed))
+
+
+def _signs(graph: Graph) -> dict[Pair, float]:
+    chosen = graph.selected
+    signs = np.sign(chosen["partial_correlation"].to_numpy())
+    if "shape" in chosen.column_names:  # a curved dependence rises and falls: it has no sign to change
+        signs[np.array(chosen["shape"].to_pylist()) == "curved"] = 0
+    return dict(zip(pairs_of(chosen), signs.tolist(), strict=True))
+
+
+def _ordered(pairs: Iterable[Pair]) -> tuple[tuple[str, str], ...]:
+    return tuple(sorted((min(pair), max(pair)) for pair in pairs))

@@ -5,6 +5,7 @@ minimise over T > 0:   -log det T + tr(S_hat T) + alpha sum_ij w_ij |T_ij|,   S_
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -13,16 +14,11 @@ from sklearn.covariance import EmpiricalCovariance
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import validate_data
 
-from hazeglass.analyst.correct import Corrected, correct
-from hazeglass.analyst.moments import covariance_of_rows
-from hazeglass.analyst.noise_cov import noise_matrix
-from hazeglass.analyst.penalties import Setting, Weights, pair_weights
-from hazeglass.analyst.selection import GRID, Choice, FoldSource, cross_validate, ebic, given, stars
+from hazeglass.analyst.covariance import covariance_of_rows, noise_matrix
+from hazeglass.analyst.folds import RowsInMemory
+from hazeglass.analyst.penalty import GRID, Choice, Problem, Weights, given
+from hazeglass.analyst.select import cross_validate, ebic, stars
 from hazeglass.errors import InputError
-
-__all__ = ["CorrectedGraphicalLasso", "CorrectedGraphicalLassoCV"]
-
-FloatArray = npt.NDArray[np.float64]
 
 _SCORING = {"likelihood": "cv", "mse": "mse"}
 
@@ -134,24 +130,23 @@ class CorrectedGraphicalLasso(EmpiricalCovariance):  # type: ignore[misc]
         self : object
             The fitted estimator.
         """
-        problem = _Problem(self, X)
-        choice = self._choose(problem)
-        solution, units = choice.solution, np.outer(problem.units, problem.units)
-        self.location_ = problem.location
+        task = _Task(self, X)
+        choice = self._choose(task)
+        solution, units = choice.solution, np.outer(task.units, task.units)
+        self.location_ = task.location
         self.covariance_ = solution.covariance * units
         self.precision_ = solution.precision / units
         self.alpha_, self.n_iter_, self.gap_ = choice.alpha, solution.n_iter, solution.gap
-        self.hidden_ = problem.corrected.hidden
+        self.hidden_ = task.noisy.hidden
         return self
 
-    def _choose(self, problem: _Problem) -> Choice:
-        noisy, setting = problem.corrected.noisy, problem.setting
+    def _choose(self, task: _Task) -> Choice:
         if not isinstance(self.alpha, str):
-            return given(noisy.covariance, setting, self.alpha)
+            return given(task.problem, self.alpha)
         if self.alpha == "ebic":
-            return ebic(noisy, setting)
+            return ebic(task.noisy, task.problem)
         if self.alpha == "stars":
-            return stars(noisy, setting, problem.source, n_jobs=self.n_jobs)
+            return stars(task.noisy, task.problem, task.rows, n_jobs=self.n_jobs)
         raise InputError(f"alpha must be a number >= 0, 'ebic' or 'stars', got {self.alpha!r}.")
 
 
@@ -224,17 +219,15 @@ class CorrectedGraphicalLassoCV(CorrectedGraphicalLasso):
         self.cv = cv
         self.scoring = scoring
 
-    def _choose(self, problem: _Problem) -> Choice:
+    def _choose(self, task: _Task) -> Choice:
         if self.scoring not in _SCORING:
             raise InputError(f"scoring must be one of {', '.join(_SCORING)}, got {self.scoring!r}.")
-        source, pairs = problem.source, []
-        for train, held in check_cv(self.cv).split(problem.rows):
+        pairs = []
+        for train, held in check_cv(self.cv).split(task.rows.rows):
             if min(len(train), len(held)) < 2:
                 raise InputError("every fold must hold and leave at least 2 rows. Use fewer folds, or more rows.")
-            pairs.append((source.covariance(train), source.covariance(held)))
-        choice = cross_validate(
-            problem.corrected.noisy, problem.setting, pairs, _SCORING[self.scoring], self.n_jobs, self.alphas
-        )
+            pairs.append((task.rows.covariance(train), task.rows.covariance(held)))
+        choice = cross_validate(task.problem, pairs, _SCORING[self.scoring], self.n_jobs, self.alphas)
         assert choice.fold_scores is not None
         scores = -choice.fold_scores
         self.cv_results_ = {
@@ -246,14 +239,11 @@ class CorrectedGraphicalLassoCV(CorrectedGraphicalLasso):
         return choice
 
 
-class _Problem:
+class _Task:
     """Rows turned into a corrected covariance on the estimator's scale.
 
     Covariances divide by n, as scikit-learn's do; the noise is subtracted in the same proportion.
     """
-
-    corrected: Corrected
-    setting: Setting
 
     def __init__(self, estimator: CorrectedGraphicalLasso, X: Any) -> None:
         if estimator.scale not in ("correlation", "covariance"):
@@ -261,28 +251,14 @@ class _Problem:
         rows = validate_data(estimator, X, ensure_min_features=2, ensure_min_samples=2, dtype=np.float64)
         n, p = rows.shape
         names = tuple(map(str, getattr(estimator, "feature_names_in_", [f"x{k + 1}" for k in range(p)])))
-        self.location = np.zeros(p) if estimator.assume_centered else rows.mean(axis=0)
-        self.noise = noise_matrix(estimator.noise_cov, p, n)
-        self.rows = rows
-        noisy = covariance_of_rows(rows, self.noise, names)
-        share = (n - 1) / n
-        if estimator.assume_centered:
-            second = rows.T @ rows / n - self.noise
-            noisy = noisy.with_covariance(second)
-        else:
-            noisy = noisy.with_covariance(noisy.covariance * share)
-        self.corrected = correct(noisy, to_correlation=estimator.scale == "correlation")
-        self.units = self.corrected.standard_deviations
-        self.setting = Setting(
-            pair_weights(estimator.weights, self.corrected.noisy.error.entry_sd()),
-            penalize_diagonal=estimator.penalize_diagonal,
-            solver=estimator.solver,
-            tol=estimator.tol,
-            max_iter=estimator.max_iter,
-            device=estimator.device,
-        )
-
-    @property
-    def source(self) -> FoldSource:
-        """The rows, to be cut."""
-        return FoldSource(self.rows, self.noise, self.units)
+        centred = estimator.assume_centered
+        self.location = np.zeros(p) if centred else rows.mean(axis=0)
+        noise = noise_matrix(estimator.noise_cov, p, n)
+        noisy = covariance_of_rows(rows, noise, names)
+        covariance = rows.T @ rows / n - noise if centred else noisy.covariance * (n - 1) / n
+        noisy = replace(noisy, covariance=covariance)
+        self.noisy = noisy.standardised(whiten=estimator.scale == "correlation")
+        self.units = self.noisy.standard_deviations
+        self.rows = RowsInMemory(rows, noise, self.units)
+        shared = ("penalize_diagonal", "solver", "tol", "max_iter", "device")
+        self.problem = Problem.of(self.noisy, estimator.weights, **{name: getattr(estimator, name) for name in shared})

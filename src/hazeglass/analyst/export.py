@@ -4,20 +4,75 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hazeglass.bundle.writer import new_folder
+from hazeglass.errors import InputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["never_a_formula", "write_csv", "write_cytoscape", "write_gexf", "write_graphml"]
+    from hazeglass.analyst.graph import Graph
 
-Edge = Mapping[str, Any]
 _NOT_ATTRIBUTES = ("source", "target", "selected")
 # What a spreadsheet takes for the start of a formula, at the start of a cell or behind what it may take for a separator
 # (OWASP, "CSV injection"); full-width signs count as well.
 _FORMULA = re.compile(r"(^|[,;|\t\r\n])(?=[\s\x00\u00a0\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+
+
+def to_networkx(graph: Graph) -> Any:
+    """The selected edges as a networkx.Graph with all columns as edge attributes."""
+    import networkx as nx
+
+    network = nx.Graph()
+    network.add_nodes_from(graph.names)
+    for row in graph.selected.to_pylist():
+        network.add_edge(row.pop("source"), row.pop("target"), **row)
+    return network
+
+
+def write(graph: Graph, path: Path) -> Path:
+    """Write the selected edges in the format the name ends in."""
+    import networkx as nx
+
+    match path.suffix.lower():
+        case ".graphml":  # names as an attribute of nodes and every column as one of edges
+            nx.write_graphml_xml(_numbered(graph, "name"), path, named_key_ids=True)
+        case ".gexf":  # 1.2, which more programs read than 1.3; the strength of an edge as its weight
+            network = _numbered(graph, "label")
+            for _, _, data in network.edges(data=True):
+                data["weight"] = abs(data[graph.strength_column])
+            nx.write_gexf(network, path, version="1.2draft")
+        case ".cyjs":  # the document that Cytoscape and Cytoscape.js read
+            document = nx.cytoscape_data(_numbered(graph, "name"))
+            path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
+        case ".csv":
+            write_csv(graph.selected, path)
+        case other:
+            raise InputError(f"a graph can be written as .graphml, .gexf, .cyjs or .csv, got {other!r}.")
+    return path
+
+
+def save(graph: Graph, out: Path) -> Path:
+    """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from hazeglass.present.report import report
+
+    with new_folder(out) as folder:
+        write_csv(graph.edges, folder / "edges.csv")
+        # one named column per node or feature; rows are in the same order
+        columns = [np.ascontiguousarray(column) for column in graph.precision.T]
+        pq.write_table(pa.table(columns, names=list(graph.features or graph.names)), folder / "precision.parquet")
+        write(graph, folder / "graph.graphml")
+        text = json.dumps(dict(graph.fit), indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
+        (folder / "report.html").write_text(report(graph.names, graph.edges, graph.fit), encoding="utf-8")
+    return out
 
 
 def never_a_formula(text: str) -> str:
@@ -43,43 +98,18 @@ def write_csv(table: pa.Table, path: Path) -> None:
     csv.write_csv(table, path)
 
 
-def write_graphml(names: Sequence[str], edges: Sequence[Edge], path: Path) -> None:
-    """GraphML with names as an attribute of nodes and every column as one of edges."""
-    import networkx as nx
-
-    nx.write_graphml_xml(_numbered(names, edges, "name"), path, named_key_ids=True)
-
-
-def write_gexf(names: Sequence[str], edges: Sequence[Edge], path: Path) -> None:
-    """GEXF 1.2, which more programs read than 1.3; the strength of an edge as its weight."""
-    import networkx as nx
-
-    graph = _numbered(names, edges, "label")
-    for _, _, data in graph.edges(data=True):
-        data["weight"] = abs(data.get("strength", data["partial_correlation"]))
-    nx.write_gexf(graph, path, version="1.2draft")
-
-
-def write_cytoscape(names: Sequence[str], edges: Sequence[Edge], path: Path) -> None:
-    """The document that Cytoscape and Cytoscape.js read."""
-    import networkx as nx
-
-    document = nx.cytoscape_data(_numbered(names, edges, "name"))
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
-
-
-def _numbered(names: Sequence[str], edges: Sequence[Edge], label: str) -> Any:
+def _numbered(graph: Graph, label: str) -> Any:
     """Nodes n0, n1, ... with their names as an attribute: words stay words, every other column is a number."""
     import networkx as nx
 
-    index = {name: f"n{k}" for k, name in enumerate(names)}
-    graph = nx.Graph()
-    graph.add_nodes_from((identifier, {label: _xml_text(name)}) for name, identifier in index.items())
-    for row in edges:
+    index = {name: f"n{k}" for k, name in enumerate(graph.names)}
+    network = nx.Graph()
+    network.add_nodes_from((identifier, {label: _xml_text(name)}) for name, identifier in index.items())
+    for row in graph.selected.to_pylist():
         kept = {name: cell for name, cell in row.items() if name not in _NOT_ATTRIBUTES}
         values = {name: cell if isinstance(cell, str) else float(cell) for name, cell in kept.items()}
-        graph.add_edge(index[row["source"]], index[row["target"]], **values)
-    return graph
+        network.add_edge(index[row["source"]], index[row["target"]], **values)
+    return network
 
 
 def _xml_text(name: str) -> str:

@@ -1,27 +1,87 @@
-"""The graph of conditional dependence: named nodes, one row per pair, and the ways out of Python."""
+"""The graph of conditional dependence as a value: named nodes, one row per pair, and how the estimate came about."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.compare import GraphDiff, Scores, score_pairs, truth_labels
-from hazeglass.analyst.export import write_csv, write_cytoscape, write_gexf, write_graphml
-from hazeglass.bundle.writer import new_folder
-from hazeglass.errors import InputError
+from hazeglass._version import __version__
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Graph"]
+    from hazeglass.analyst.compare import GraphDiff, Scores
+    from hazeglass.bundle.manifest import Manifest
 
 FloatArray = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the columns came from, and whether through their ranks; rows without a release promise nothing."""
+
+    title: str
+    form: str
+    n: int
+    unit: str | None = None
+    unit_readings: int | None = None
+    unit_max_rows: int | None = None
+    mu: float | None = None
+    epsilon: float | None = None
+    delta: float | None = None
+    simulation: bool = False
+    marginals: str = "as-is"
+
+    @classmethod
+    def of(cls, manifest: Manifest) -> Origin:
+        """What a release says of itself."""
+        unit = manifest.unit
+        promise = manifest.mu, manifest.epsilon, manifest.delta
+        protected = unit.name, unit.readings, unit.max_rows
+        return cls(manifest.title, manifest.form, manifest.n, *protected, *promise, manifest.simulation)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitRecord:
+    """Everything a reader needs to judge the estimate.
+
+    path                 penalties that were tried, each with its score and number of edges
+    repaired_by          the largest change of an entry that an indefinite covariance needed
+    standard_deviations  what each column was divided by (linear dependence)
+    ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
+    """
+
+    origin: Origin
+    dependence: str
+    pairs: int
+    scale: str
+    effective_rows: float
+    alpha: float
+    alpha_chosen_by: str
+    path: list[dict[str, Any]]
+    alpha_for_inference: float
+    weights: str
+    repaired_by: float
+    fdr: float
+    solver: str
+    iterations: int
+    duality_gap: float
+    smallest_eigenvalue: float
+    hidden_columns: list[str]
+    notes: list[str]
+    standard_deviations: dict[str, float] | None = None
+    ridge: float | None = None
+    shapes: list[dict[str, Any]] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it goes into fit.json; what does not apply is left out."""
+        own = {key: value for key, value in vars(self).items() if key != "origin" and value is not None}
+        return {"hazeglass": __version__, **asdict(self.origin), **own}
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,29 +115,48 @@ class Graph:
         import pyarrow.compute as pc
 
         chosen = self.edges.filter(self.edges["selected"])
-        strength = pc.abs(chosen[self._strength_column])
+        strength = pc.abs(chosen[self.strength_column])
         return chosen.take(pc.sort_indices(strength, sort_keys=[("", "descending")]))
 
     @property
     def pairs(self) -> frozenset[frozenset[str]]:
         """The selected edges as a set of unordered pairs of names."""
-        return frozenset(_pairs(self.selected))
+        from hazeglass.analyst.compare import pairs_of
+
+        return frozenset(pairs_of(self.selected))
 
     @property
     def partial_correlations(self) -> FloatArray:
         """Partial correlations as a symmetric matrix with ones on the diagonal, 0 for a pair `edges` does not list."""
-        matrix = np.eye(len(self.names))
-        i, j = self._ends(self.edges)
-        matrix[i, j] = matrix[j, i] = self.edges["partial_correlation"].to_numpy()
-        return matrix
+        return np.eye(len(self.names)) + self._matrix(self.edges, self.edges["partial_correlation"].to_numpy())
 
     @property
     def adjacency(self) -> npt.NDArray[np.bool_]:
         """Which pairs are selected, as a symmetric matrix."""
-        matrix = np.zeros((len(self.names), len(self.names)), dtype=bool)
-        i, j = self._ends(self.selected)
-        matrix[i, j] = matrix[j, i] = True
-        return matrix
+        return self._matrix(self.selected, 1.0) > 0
+
+    def strength(self) -> FloatArray:
+        """Absolute partial correlations (curved: strengths) with a zero diagonal: the score behind an ROC curve."""
+        return self._matrix(self.edges, np.abs(self.edges[self.strength_column].to_numpy()))
+
+    @property
+    def strength_column(self) -> str:
+        """The column of `edges` that says how strong a dependence is."""
+        return "strength" if "strength" in self.edges.column_names else "partial_correlation"
+
+    def components(self) -> list[tuple[str, ...]]:
+        """Connected components of the selected edges, the largest first."""
+        import networkx as nx
+
+        place = {name: k for k, name in enumerate(self.names)}
+        groups = [tuple(sorted(group, key=place.__getitem__)) for group in nx.connected_components(self.to_networkx())]
+        return sorted(groups, key=lambda group: (-len(group), group))
+
+    def hubs(self, most: int = 5) -> list[tuple[str, int]]:
+        """The nodes with most selected edges."""
+        degrees = np.bincount(np.concatenate(self._ends(self.selected)), minlength=len(self.names))
+        order = np.argsort(-degrees, kind="stable")[:most]
+        return [(self.names[k], int(degrees[k])) for k in order]
 
     def _ends(self, edges: pa.Table) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """The pairs of a table as numbers of nodes."""
@@ -88,48 +167,20 @@ class Graph:
         source, target = (pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target"))
         return source, target
 
-    def strength(self) -> FloatArray:
-        """Absolute partial correlations (curved: strengths) with a zero diagonal: the score behind an ROC curve."""
+    def _matrix(self, edges: pa.Table, values: FloatArray | float) -> FloatArray:
+        """A symmetric matrix of one value per pair of a table, zero elsewhere."""
         matrix = np.zeros((len(self.names), len(self.names)))
-        i, j = self._ends(self.edges)
-        matrix[i, j] = matrix[j, i] = np.abs(self.edges[self._strength_column].to_numpy())
+        i, j = self._ends(edges)
+        matrix[i, j] = matrix[j, i] = values
         return matrix
-
-    @property
-    def _strength_column(self) -> str:
-        return "strength" if "strength" in self.edges.column_names else "partial_correlation"
-
-    def components(self) -> list[tuple[str, ...]]:
-        """Connected components of the selected edges, the largest first."""
-        from scipy.sparse import coo_array
-        from scipy.sparse.csgraph import connected_components
-
-        i, j = self._ends(self.selected)
-        links = coo_array((np.ones(i.size), (i, j)), shape=(len(self.names), len(self.names)))
-        count, labels = connected_components(links, directed=False)
-        groups = [tuple(self.names[k] for k in group) for group in _groups(labels, count)]
-        return sorted(groups, key=lambda group: (-len(group), group))
-
-    def hubs(self, most: int = 5) -> list[tuple[str, int]]:
-        """The nodes with most selected edges."""
-        degrees = np.bincount(np.concatenate(self._ends(self.selected)), minlength=len(self.names))
-        order = np.argsort(-degrees, kind="stable")[:most]
-        return [(self.names[k], int(degrees[k])) for k in order]
 
     # ----------------------------------------------------------------------------------------------- comparing
 
     def scores(self, truth: Iterable[Iterable[str]]) -> Scores:
         """AUC, average precision, F1, structural Hamming distance and ROC points against true edges given as pairs."""
-        p = len(self.names)
-        if self.edges.num_rows < p * (p - 1) // 2:
-            raise InputError(
-                f"scores need every pair, and this graph of {p:,} nodes lists only {self.edges.num_rows:,} of them. "
-                "Compare graph.pairs with the truth instead."
-            )
-        labels = truth_labels(_pairs(self.edges), truth, self.names)
-        selected = self.edges["selected"].to_numpy(zero_copy_only=False)
-        sizes = np.abs(self.edges[self._strength_column].to_numpy())
-        return score_pairs(labels, sizes if self.evidence is None else self.evidence, selected)
+        from hazeglass.analyst.compare import scores
+
+        return scores(self, truth)
 
     def auc(self, truth: Iterable[Iterable[str]]) -> float:
         """Area under the ROC curve of the pairs, ranked by the evidence for them."""
@@ -137,13 +188,9 @@ class Graph:
 
     def diff(self, other: Graph) -> GraphDiff:
         """Edges gained, lost and of changed sign, from this graph to the other."""
-        if set(self.names) != set(other.names):
-            raise InputError("graphs can be compared only over the same nodes, and these differ.")
-        before, after = self._signs(), other._signs()
-        changed = [pair for pair in before.keys() & after.keys() if before[pair] * after[pair] < 0]
-        return GraphDiff(
-            _ordered(after.keys() - before.keys()), _ordered(before.keys() - after.keys()), _ordered(changed)
-        )
+        from hazeglass.analyst.compare import diff
+
+        return diff(self, other)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
@@ -152,13 +199,6 @@ class Graph:
         return same_nodes and bool(self.edges.equals(other.edges))
 
     __hash__ = None  # type: ignore[assignment]
-
-    def _signs(self) -> dict[frozenset[str], float]:
-        chosen = self.selected
-        signs = np.sign(chosen["partial_correlation"].to_numpy())
-        if "shape" in chosen.column_names:  # a curved dependence rises and falls: it has no sign to change
-            signs[np.array(chosen["shape"].to_pylist()) == "curved"] = 0
-        return dict(zip(_pairs(chosen), signs.tolist(), strict=True))
 
     # ------------------------------------------------------------------------------------------------ ways out
 
@@ -187,13 +227,9 @@ class Graph:
 
     def to_networkx(self) -> Any:
         """The selected edges as a networkx.Graph with all columns as edge attributes."""
-        import networkx as nx
+        from hazeglass.analyst.export import to_networkx
 
-        graph = nx.Graph()
-        graph.add_nodes_from(self.names)
-        for row in self.selected.to_pylist():
-            graph.add_edge(row.pop("source"), row.pop("target"), **row)
-        return graph
+        return to_networkx(self)
 
     def to_pandas(self) -> Any:
         """The edge table as a pandas DataFrame."""
@@ -207,34 +243,15 @@ class Graph:
 
     def write(self, path: str | Path) -> Path:
         """Write the selected edges in the format the name ends in: .graphml, .gexf, .cyjs (Cytoscape JSON) or .csv."""
-        path = Path(path)
-        chosen = self.selected
-        match path.suffix.lower():
-            case ".graphml":
-                write_graphml(self.names, chosen.to_pylist(), path)
-            case ".gexf":
-                write_gexf(self.names, chosen.to_pylist(), path)
-            case ".cyjs":
-                write_cytoscape(self.names, chosen.to_pylist(), path)
-            case ".csv":
-                write_csv(chosen, path)
-            case other:
-                raise InputError(f"a graph can be written as .graphml, .gexf, .cyjs or .csv, got {other!r}.")
-        return path
+        from hazeglass.analyst.export import write
+
+        return write(self, Path(path))
 
     def save(self, out: str | Path) -> Path:
         """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`."""
-        from hazeglass.present.report import report
+        from hazeglass.analyst.export import save
 
-        with new_folder(out) as folder:
-            write_csv(self.edges, folder / "edges.csv")
-            _write_precision(self.features or self.names, self.precision, folder / "precision.parquet")
-            self.write(folder / "graph.graphml")
-            text = json.dumps(dict(self.fit), indent=2, ensure_ascii=False, allow_nan=False)
-            (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
-            page = report(self.names, self.edges, self.fit)
-            (folder / "report.html").write_text(page, encoding="utf-8")
-        return Path(out)
+        return save(self, Path(out))
 
     def __repr__(self) -> str:
         alpha = self.fit["alpha"]
@@ -245,28 +262,3 @@ class Graph:
         from hazeglass.present.pages import render
 
         return render("graph_cell.html", title=repr(self), edges=self.selected.slice(0, 20).to_pylist())
-
-
-def _groups(labels: npt.NDArray[np.int32], count: int) -> list[list[int]]:
-    """The members of each label."""
-    groups: list[list[int]] = [[] for _ in range(count)]
-    for node, label in enumerate(labels.tolist()):
-        groups[label].append(node)
-    return groups
-
-
-def _pairs(edges: pa.Table) -> list[frozenset[str]]:
-    ends = zip(edges["source"].to_pylist(), edges["target"].to_pylist(), strict=True)
-    return [frozenset(pair) for pair in ends]
-
-
-def _ordered(pairs: Iterable[frozenset[str]]) -> tuple[tuple[str, str], ...]:
-    return tuple(sorted((min(pair), max(pair)) for pair in pairs))
-
-
-def _write_precision(names: tuple[str, ...], precision: FloatArray, path: Path) -> None:
-    """One named column per node; rows are in the same order."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    pq.write_table(pa.table([np.ascontiguousarray(column) for column in precision.T], names=list(names)), path)

@@ -1,4 +1,4 @@
-"""A release (or clean rows) in, a graph out."""
+"""A release (or clean rows) in, a graph out. Linear dependence is the case of one feature per column."""
 
 from __future__ import annotations
 
@@ -9,34 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
-from hazeglass.analyst.correct import Corrected, correct
-from hazeglass.analyst.curved.recover import recover_curved
-from hazeglass.analyst.graph import Graph
+from hazeglass.analyst.covariance import NoisyCovariance
+from hazeglass.analyst.graph import FitRecord, Graph, Origin
 from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
-from hazeglass.analyst.penalties import Setting, Weights, pair_weights
-from hazeglass.analyst.selection import (
-    Choice,
-    cross_validate,
-    ebic,
-    effective_rows,
-    given,
-    stars,
-)
-from hazeglass.analyst.sources import Source, source_of
+from hazeglass.analyst.penalty import Choice, Problem, Weights, given
+from hazeglass.analyst.select import cross_validate, ebic, stars
+from hazeglass.analyst.shape import BlockInference, noise_ridge, ridge_strength, shape_of
+from hazeglass.analyst.source import Source, source_of
 from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small
 from hazeglass.errors import InputError
 from hazeglass.glasso.device import check_device
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
     import pyarrow as pa
-
-    FloatArray = npt.NDArray[np.float64]
-
-__all__ = ["recover"]
 
 _FOLDS = 5
 _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
+_MOST_SHAPES = 60  # strongest edges whose curve goes into fit.json and the report
+_POWERS = ("", "^2", "^3")
 
 
 def recover(
@@ -102,68 +94,96 @@ def recover(
     if device != "cpu":
         check_device(device)
     source = source_of(release, noise_cov)
-    _check(alpha, select, fdr, source)
-    if marginals not in MARGINALS:
-        raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
+    _check(alpha, select, fdr, marginals, source)
     if marginals == "normal-scores":
         source = source.as_normal_scores()
+    curved = _wants_curves(source, dependence, select, device)
     tell = progress or (lambda step: None)
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
-        if _wants_curves(source, dependence, select, device):
-            tell("recovering curved dependence")
-            record = {**source.record, "marginals": marginals}
-            return recover_curved(source.blocks(), record, alpha=alpha, fdr=fdr, weights=weights)
-        return _recover_linear(source, alpha, select, fdr, solver, device, weights, n_jobs, workers, tell)
+        tell("correcting the covariance")
+        return graph_of(
+            source.covariance(workers, curved=curved),
+            source.origin,
+            alpha=alpha,
+            choose=lambda noisy, problem: _choose(source, noisy, problem, select, n_jobs, workers),
+            fdr=fdr,
+            weights=weights,
+            solver=solver,
+            device=device,
+            tell=tell,
+        )
 
 
-def _recover_linear(
-    source: Source,
-    alpha: float | None,
-    select: str,
-    fdr: float,
-    solver: str,
-    device: str,
-    weights: Weights,
-    n_jobs: int | None,
-    engine: Engine,
-    progress: Callable[[str], None],
+def graph_of(
+    noisy: NoisyCovariance,
+    origin: Origin,
+    *,
+    alpha: float | None = None,
+    choose: Callable[[NoisyCovariance, Problem], Choice] = ebic,
+    fdr: float = 0.1,
+    weights: Weights = "noise",
+    solver: str = "auto",
+    device: str = "cpu",
+    tell: Callable[[str], None] = lambda step: None,
 ) -> Graph:
-    progress("correcting the covariance")
-    corrected = correct(source.covariance(engine))
-    noisy = corrected.noisy
-    setting = Setting(pair_weights(weights, noisy.error.entry_sd()), solver=solver, device=device)
-    progress("choosing the penalty" if alpha is None else "fitting the graph")
-    if alpha is None:
-        choice = _choose(source, corrected, setting, select, n_jobs, engine)
-    else:
-        choice = given(noisy.covariance, setting, float(alpha))
-    progress("working out intervals for every pair")
-    base = pilot(noisy, solver, device)
+    """From a covariance and its error, whoever made it, to a graph; `choose` finds the penalty if none is given."""
+    noisy = noisy.standardised()
+    problem = Problem.of(noisy, weights, solver=solver, device=device)
+    tell("choosing the penalty" if alpha is None else "fitting the graph")
+    choice = choose(noisy, problem) if alpha is None else given(problem, float(alpha))
+    tell("working out intervals for every pair")
+    base = pilot(noisy, problem, choice.solution)
     pairs = infer(noisy, base.precision)
-    edges = _edge_table(noisy.names, choice, pairs, fdr)
-    record = _fit_record(source, corrected, choice, base.alpha, weights, fdr)
-    return Graph(noisy.names, choice.solution.precision, edges, record, evidence=evidence(noisy, base, solver, device))
+    edges = _edge_table(noisy, choice, pairs, fdr)
+    p, path, solution = len(noisy.names), zip(choice.alphas, choice.scores, choice.edges, strict=True), choice.solution
+    linear = pairs.block is None
+    deviations = dict(zip(noisy.names, noisy.standard_deviations.tolist(), strict=True))
+    record = FitRecord(
+        origin=origin,
+        dependence="linear" if linear else "curved",
+        pairs=p * (p - 1) // 2,
+        scale="correlation" if linear else "whitened features",
+        standard_deviations=deviations if linear else None,
+        effective_rows=noisy.effective_rows(),
+        alpha=choice.alpha,
+        alpha_chosen_by=choice.method,
+        path=[{"alpha": a, "score": s if np.isfinite(s) else None, "edges": count} for a, s, count in path],
+        alpha_for_inference=base.alpha,
+        ridge=None if linear else noise_ridge(noisy),
+        shapes=None if pairs.block is None else _shapes(noisy, pairs.block, edges),
+        weights=weights if isinstance(weights, str) else "given",
+        repaired_by=choice.moved,
+        fdr=fdr,
+        solver=solution.solver,
+        iterations=solution.n_iter,
+        duality_gap=solution.gap,
+        smallest_eigenvalue=float(np.linalg.eigvalsh(noisy.covariance)[0]),
+        hidden_columns=list(noisy.hidden),
+        notes=list(noisy.notes),
+    )
+    ranking = evidence(noisy, base, problem) if linear else None
+    features = () if linear else tuple(name + power for name in noisy.names for power in _POWERS)
+    return Graph(noisy.names, solution.precision, edges, record.to_dict(), ranking, features)
 
 
 def _choose(
-    source: Source, corrected: Corrected, setting: Setting, select: str, n_jobs: int | None, engine: Engine
+    source: Source, noisy: NoisyCovariance, problem: Problem, select: str, n_jobs: int | None, engine: Engine
 ) -> Choice:
     if select == "ebic":
-        return ebic(corrected.noisy, setting)
-    rows = source.row_source(corrected.standard_deviations, engine)
-    if select == "stars":
-        with engine.joblib():
-            return stars(corrected.noisy, setting, rows, n_jobs=n_jobs)
-    if rows is None:
-        raise InputError(
-            f"select = {select!r} needs rows to hold out, and a {source.form} release has none of its own. "
-            "Use 'ebic' or 'stars'."
-        )
+        return ebic(noisy, problem)
+    rows = source.cut(noisy.standard_deviations, engine)
     with engine.joblib():
-        return cross_validate(corrected.noisy, setting, rows.folds(_FOLDS), select, n_jobs)
+        if select == "stars":
+            return stars(noisy, problem, rows, n_jobs=n_jobs)
+        if rows is None:
+            raise InputError(
+                f"select = {select!r} needs rows to hold out, and a {source.origin.form} release has none of its own. "
+                "Use 'ebic' or 'stars'."
+            )
+        return cross_validate(problem, rows.folds(_FOLDS), select, n_jobs)
 
 
-def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None:
+def _check(alpha: float | None, select: str, fdr: float, marginals: str, source: Source) -> None:
     if alpha is not None and not (np.isfinite(alpha) and alpha >= 0):
         raise InputError(f"alpha must be a finite number, at least 0, got {alpha!r}.")
     if select not in SELECTS:
@@ -172,6 +192,8 @@ def _check(alpha: float | None, select: str, fdr: float, source: Source) -> None
         raise InputError(f"fdr must lie strictly between 0 and 1, got {fdr!r}; 0.1 is a common choice.")
     if len(source.names) < 2:
         raise InputError("a graph needs at least 2 columns, and this release has 1.")
+    if marginals not in MARGINALS:
+        raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
 
 
 def _wants_curves(source: Source, dependence: str | None, select: str, device: str) -> bool:
@@ -186,30 +208,37 @@ def _wants_curves(source: Source, dependence: str | None, select: str, device: s
     return curved
 
 
-def _edge_table(names: tuple[str, ...], choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
+def _edge_table(noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
+    """One row per pair; for blocks the strength of the whole dependence and its shape as well."""
     import pyarrow as pa
 
-    rows, columns = np.triu_indices(len(names), 1)
-    precision, selected = choice.solution.precision[rows, columns], pairs.q_value <= fdr
-    kept = _listed(selected | (precision != 0), pairs.p_value)
-    known = pa.array(names)
-    table = pa.table(
-        {
-            "source": known.take(pa.array(rows[kept])),
-            "target": known.take(pa.array(columns[kept])),
-            "precision": precision[kept],
-            "partial_correlation": pairs.partial_correlation[kept],
-            "std_error": pairs.std_error[kept],
-            "ci_low": pairs.ci_low[kept],
-            "ci_high": pairs.ci_high[kept],
-            "p_value": pairs.p_value[kept],
-            "q_value": pairs.q_value[kept],
-            "selected": selected[kept],
-        }
-    )
-    if choice.stability is None:
-        return table
-    return table.append_column("stability", pa.array(choice.stability[rows[kept], columns[kept]]))
+    rows, columns = np.triu_indices(len(noisy.names), 1)
+    precision, selected = choice.solution.precision, pairs.q_value <= fdr
+    if noisy.size == 1:
+        entries = precision[rows, columns]
+    else:  # the norm of the block, with the sign that the linear part gives it
+        norms = block_norms(precision, noisy.size)[rows, columns]
+        entries = np.where(pairs.partial_correlation > 0, -norms, norms)
+    kept = _listed(selected | (entries != 0), pairs.p_value)
+    known = pa.array(noisy.names)
+    table = {
+        "source": known.take(pa.array(rows[kept])),
+        "target": known.take(pa.array(columns[kept])),
+        "precision": entries[kept],
+        "partial_correlation": pairs.partial_correlation[kept],
+        "std_error": pairs.std_error[kept],
+        "ci_low": pairs.ci_low[kept],
+        "ci_high": pairs.ci_high[kept],
+        "p_value": pairs.p_value[kept],
+        "q_value": pairs.q_value[kept],
+        "selected": selected[kept],
+    }
+    if pairs.block is not None:
+        table["strength"] = ridge_strength(noisy)[rows, columns][kept]
+        table["shape"] = np.where(pairs.block.curved, "curved", "linear")[kept]
+    if choice.stability is not None:
+        table["stability"] = choice.stability[rows[kept], columns[kept]]
+    return pa.table(table)
 
 
 def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[np.intp] | slice:
@@ -223,33 +252,11 @@ def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[n
     return np.flatnonzero(kept)
 
 
-def _fit_record(
-    source: Source, corrected: Corrected, choice: Choice, pilot_alpha: float, weights: Weights, fdr: float
-) -> dict[str, Any]:
-    """Everything a reader needs to judge the estimate, as it goes into fit.json."""
-    solution = choice.solution
-    return {
-        **source.record,
-        "dependence": "linear",
-        "marginals": "as-is" if source.scores is None else "normal-scores",
-        "pairs": len(source.names) * (len(source.names) - 1) // 2,
-        "scale": "correlation",
-        "standard_deviations": dict(zip(source.names, corrected.standard_deviations.tolist(), strict=True)),
-        "effective_rows": effective_rows(corrected.noisy),
-        "alpha": choice.alpha,
-        "alpha_chosen_by": choice.method,
-        "path": [
-            {"alpha": alpha, "score": score if np.isfinite(score) else None, "edges": count}
-            for alpha, score, count in zip(choice.alphas, choice.scores, choice.edges, strict=True)
-        ],
-        "alpha_for_inference": pilot_alpha,
-        "weights": weights if isinstance(weights, str) else "given",
-        "repaired_by": choice.moved,
-        "fdr": fdr,
-        "solver": solution.solver,
-        "iterations": solution.n_iter,
-        "duality_gap": solution.gap,
-        "smallest_eigenvalue": float(np.linalg.eigvalsh(corrected.noisy.covariance)[0]),
-        "hidden_columns": list(corrected.hidden),
-        "notes": list(corrected.notes),
-    }
+def _shapes(noisy: NoisyCovariance, block: BlockInference, edges: pa.Table) -> list[dict[str, Any]]:
+    """Curves of the selected edges, the strongest first."""
+    place = {name: k for k, name in enumerate(noisy.names)}
+    strongest = edges.filter(edges["selected"]).sort_by([("strength", "descending")]).slice(0, _MOST_SHAPES)
+    return [
+        {**shape_of(noisy, block, place[row["source"]], place[row["target"]]).to_dict(), "shape": row["shape"]}
+        for row in strongest.to_pylist()
+    ]

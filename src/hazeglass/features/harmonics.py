@@ -30,10 +30,10 @@ def features_of(names: tuple[str, ...], kind: str) -> tuple[Feature, ...]:
     return tuple(Feature(name, power) for name in names for power in range(1, DEGREES[kind] + 1))
 
 
-def expand(x: FloatArray, kind: str) -> FloatArray:
+def to_features(x: FloatArray, kind: str) -> FloatArray:
     """Standardised rows to rows of features, in the order of :func:`features_of`.
 
-    >>> expand(np.array([[1.0, 2.0]]), "hermite").round(3).tolist()
+    >>> to_features(np.array([[1.0, 2.0]]), "hermite").round(3).tolist()
     [[1.0, 0.0, -0.816, 2.0, 2.121, 0.816]]
     """
     if kind == "linear":

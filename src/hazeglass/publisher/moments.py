@@ -16,7 +16,7 @@ from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError, PlanError
-from hazeglass.features.harmonics import DEGREES, FeatureKind, expand, features_of
+from hazeglass.features.harmonics import DEGREES, FeatureKind, features_of, to_features
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
@@ -224,7 +224,7 @@ def lattice_rows(
     radius = stage.radius if stage.clipped else None
     if stage.features == "linear" and centre.ndim == 1:
         return standardise_to_lattice(unit_box, centre, scale, steps=stage.steps, radius=radius, out=out)
-    return clip_to_lattice(expand((unit_box - centre) / scale, stage.features), steps=stage.steps, radius=radius)
+    return clip_to_lattice(to_features((unit_box - centre) / scale, stage.features), steps=stage.steps, radius=radius)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hazeglass.bundle.moments import ReleasedMoments
-from hazeglass.features.harmonics import expand, features_of
+from hazeglass.features.harmonics import features_of, to_features
 
 
 @pytest.fixture
@@ -14,7 +14,7 @@ def released_moments():
     def release(rows, mu, rng):
         n, p = rows.shape
         radius = np.sqrt(3 * p)
-        features = expand((rows - rows.mean(axis=0)) / rows.std(axis=0), "hermite")
+        features = to_features((rows - rows.mean(axis=0)) / rows.std(axis=0), "hermite")
         features *= np.minimum(1, radius / np.linalg.norm(features, axis=1))[:, None]
         weight = min(radius / 2, radius / (n * mu) ** 0.25)
         t = (radius**2 + weight**2) / (mu * n)

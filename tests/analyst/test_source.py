@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.scores import normal_scores
+from hazeglass.analyst.source import normal_scores
 from hazeglass.errors import InputError
 from hazeglass.guarantee.lattice import DiscreteGaussian
 

@@ -6,17 +6,17 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.curved.deconvolve import (
+from hazeglass.analyst.noisy_features import (
     FEATURES,
     clean_powers,
+    covariance_of_features,
     even_moments,
     features_from_powers,
     products_from_powers,
 )
-from hazeglass.analyst.curved.rows import blocks_of_rows
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
-from hazeglass.features.harmonics import expand
+from hazeglass.features.harmonics import to_features
 from hazeglass.guarantee.lattice import lattice_noise
 
 
@@ -48,7 +48,7 @@ def test_closed_moments_agree_with_the_sum_where_they_take_over():
 def test_features_and_products_are_the_hermite_ones():
     z = np.linspace(-2, 2, 9)
     powers = clean_powers(z, (0.0, 0.0, 0.0))
-    features = expand(z[:, None], "hermite")
+    features = to_features(z[:, None], "hermite")
     assert features_from_powers(powers) == pytest.approx(features)
     assert products_from_powers(powers) == pytest.approx(np.einsum("ra,rb->rab", features, features))
     assert FEATURES.shape == (3, 4)
@@ -76,7 +76,7 @@ def test_noisy_rows_give_the_moments_of_the_clean_ones():
         for k in range(3):
             second[3 * k : 3 * k + 3, 3 * k : 3 * k + 3] = products_from_powers(powers[k]).mean(axis=0)
         found.append(second)
-    features = expand((clean - clean.mean(axis=0)) / clean.std(axis=0), "hermite")
+    features = to_features((clean - clean.mean(axis=0)) / clean.std(axis=0), "hermite")
     z = (clean - clean.mean(axis=0)) / clean.std(axis=0)
     if np.abs(z).max() > 2.5:  # the clamp belongs to clean features only
         features = np.hstack([features_from_powers(clean_powers(z[:, k], (0.0, 0.0, 0.0))) for k in range(3)])
@@ -94,9 +94,9 @@ def test_stated_errors_match_the_spread_over_data_sets(noise):
     for _ in range(300):
         rows = rng.standard_normal((500, 2))
         rows[:, 1] = rng.gamma(4.0, 0.5, 500)
-        blocks = blocks_of_rows(rows + noise * rng.standard_normal(rows.shape), cells, ("a", "b"))
-        found.append(blocks.covariance[:3, 3:].ravel())
-        stated.append(np.diag(blocks.error.block_covariances(3)[0]))
+        noisy = covariance_of_features(rows + noise * rng.standard_normal(rows.shape), cells, ("a", "b")).standardised()
+        found.append(noisy.covariance[:3, 3:].ravel())
+        stated.append(np.diag(noisy.error.block_covariances(np.eye(6), 3)[0]))
     ratio = np.var(found, axis=0, ddof=1) / np.mean(stated, axis=0)
     assert np.all((ratio > 0.7) & (ratio < 1.4)), ratio
 
@@ -105,7 +105,7 @@ def test_loud_noise_is_named_in_the_notes():
     rng = np.random.default_rng(2)
     rows = rng.standard_normal((3000, 3)) + 0.7 * rng.standard_normal((3000, 3))
     cells = (cell_noise("rounded-gaussian", 1000.0, 0.0007),) * 3
-    assert any("heavy tails" in note for note in blocks_of_rows(rows, cells, ("a", "b", "c")).notes)
+    assert any("heavy tails" in note for note in covariance_of_features(rows, cells, ("a", "b", "c")).notes)
 
 
 @pytest.fixture

@@ -7,9 +7,8 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.penalties import Repair, Setting, pair_weights
-from hazeglass.analyst.selection.choice import PenaltyPath, given
-from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.analyst.error_model import ErrorModel
+from hazeglass.analyst.penalty import PenaltyPath, Problem, given, pair_weights
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning
 
 CHAIN = {frozenset(pair) for pair in (("a", "b"), ("b", "c"), ("c", "d"), ("d", "e"))}
@@ -62,7 +61,7 @@ def test_stability_separates_edges_from_the_rest(make_plan, tmp_path):
 
 def test_weights_follow_the_noise_of_each_entry():
     error = ErrorModel.of_gaussian_rows(np.diag([1.0, 1.0, 9.0]), 1000)
-    weights = pair_weights("noise", error.entry_sd())
+    weights = pair_weights("noise", np.sqrt(error.entry_variance))
     assert weights[0, 2] == pytest.approx(3 * weights[0, 1])
     assert weights[~np.eye(3, dtype=bool)].mean() == pytest.approx(1)
 
@@ -73,17 +72,16 @@ def test_repair_moves_no_farther_than_the_penalty_needs():
         S = rng.standard_normal((8, 8)) * 0.5
         S = (S + S.T) / 2
         np.fill_diagonal(S, 1.0)
-        setting = Setting(np.ones((8, 8)))
-        distance = setting.distance(S)
+        problem = Problem(S, np.ones((8, 8)))
+        distance = problem.distance
         if distance == 0:
             continue
-        repair = Repair(S, setting)
-        assert repair.size(1.01 * distance) == 0
+        assert problem.moved(1.01 * distance) == 0
         for share in (0.2, 0.6, 0.95):
-            moved = repair.at(share * distance)
-            assert setting.distance(moved) < share * distance
-            assert repair.size(share * distance) <= distance * (1 - 0.89 * share)
-            solution = setting.fit(moved, share * distance)
+            repaired = problem.at(share * distance)
+            assert repaired.distance < share * distance
+            assert problem.moved(share * distance) <= distance * (1 - 0.89 * share)
+            solution = repaired.fit(share * distance)
             assert solution.converged
             assert np.linalg.eigvalsh(solution.precision)[0] > 0
 
@@ -91,7 +89,7 @@ def test_repair_moves_no_farther_than_the_penalty_needs():
 def test_a_penalty_below_the_distance_is_repaired_and_reported():
     S = np.array([[1.0, 0.9, -0.9], [0.9, 1.0, 0.9], [-0.9, 0.9, 1.0]])
     with pytest.warns(RepairWarning, match=r"alpha = 0\.001.*d\(S\) = 0\.2"):
-        choice = given(S, Setting(np.ones((3, 3))), 0.001)
+        choice = given(Problem(S, np.ones((3, 3))), 0.001)
     assert 0.2 < choice.moved < 0.28
     assert np.linalg.eigvalsh(choice.solution.precision)[0] > 0
 
@@ -101,11 +99,12 @@ def test_a_path_starts_empty_and_stays_above_the_distance():
     S = np.eye(6) + 0.2 * rng.standard_normal((6, 6))
     S = (S + S.T) / 2
     np.fill_diagonal(S, 1.0)
-    path = PenaltyPath(S, Setting(np.ones((6, 6))))
+    path = PenaltyPath(Problem(S, np.ones((6, 6))))
+    list(path.fits())
     assert np.count_nonzero(np.triu(path.solutions[0].precision, 1)) == 0
-    assert min(path.alphas) > path.distance
+    assert min(path.alphas) > path.problem.distance
     while path.can_extend:
-        path.extend()
+        list(path.fits())
     assert path.alphas == sorted(path.alphas, reverse=True)
 
 
@@ -118,9 +117,9 @@ def test_every_bounded_fit_of_500_indefinite_matrices_converges():
         S = 0.5 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
         noise = np.triu(rng.standard_normal((p, p)), 1) * 10 ** rng.uniform(-2, 0)
         S = S + noise + noise.T
-        setting = Setting(np.ones((p, p)))
-        alpha = max(rng.uniform(1.05, 2) * setting.distance(S), 0.02)
-        solution = setting.fit(S, alpha)
+        problem = Problem(S, np.ones((p, p)))
+        alpha = max(rng.uniform(1.05, 2) * problem.distance, 0.02)
+        solution = problem.fit(alpha)
         assert solution.gap <= 1e-6 * p * 1.01, (k, p, alpha)
         assert np.linalg.eigvalsh(solution.precision)[0] > 0
 

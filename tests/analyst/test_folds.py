@@ -5,10 +5,9 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst import sources
-from hazeglass.analyst.moments import covariance_of, noise_of, rows_of
-from hazeglass.analyst.scatter import Scatter, scatter_of
-from hazeglass.analyst.selection import FoldSource, StreamedRows
+from hazeglass.analyst import source
+from hazeglass.analyst.covariance import covariance_of, noise_of
+from hazeglass.analyst.folds import RowsInMemory, RowsOnDisk, Scatter, rows_of, scatter_of
 from hazeglass.compute.engines import get_engine
 
 
@@ -51,8 +50,8 @@ def test_every_engine_gives_the_covariance_of_the_rows(release, request):
 def test_rows_on_disk_are_cut_like_rows_in_memory(release, monkeypatch):
     monkeypatch.setattr("hazeglass.bundle.reader._BLOCK_CELLS", 900)  # several blocks in each part
     scale = np.array([1.0, 2.0, 3.0])
-    held = FoldSource(rows_of(release), noise_of(release), scale)
-    streamed = StreamedRows(release, noise_of(release), scale, get_engine("threads"))
+    held = RowsInMemory(rows_of(release), noise_of(release), scale)
+    streamed = RowsOnDisk(release, noise_of(release), scale, get_engine("threads"))
     there, here = streamed.subsamples(3, 400), held.subsamples(3, 400)
     for number in range(3):
         np.testing.assert_allclose(there(number), here(number), rtol=1e-8)
@@ -68,7 +67,7 @@ def test_rows_on_disk_are_cut_like_rows_in_memory(release, monkeypatch):
 
 def test_selection_from_disk_is_selection_from_memory(release, monkeypatch):
     held = {select: hg.recover(release, select=select, engine="serial") for select in ("stars", "cv")}
-    monkeypatch.setattr(sources, "_MOST_CELLS", 0)
+    monkeypatch.setattr(source, "_MOST_CELLS", 0)
     stars = hg.recover(release, select="stars")
     assert stars.fit["alpha"] == held["stars"].fit["alpha"]
     assert stars.edges["stability"].equals(held["stars"].edges["stability"])

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.moments import covariance_of
+from hazeglass.analyst.covariance import NoisyCovariance, covariance_of
+from hazeglass.analyst.error_model import ErrorModel
+from hazeglass.errors import InputError
 from simulate import simulate
 
 RELEASES = 500
@@ -75,3 +77,10 @@ def test_synthetic_rows_have_the_corrected_covariance_itself():
         table = np.column_stack([column.to_numpy() for column in synthetic.table().columns])
         expected = in_the_unit_of_the_rows(simulate(rows, plan, seed))
         np.testing.assert_allclose(np.cov(table, rowvar=False), expected, rtol=1e-9)
+
+
+def test_a_covariance_whose_parts_do_not_fit_together_cannot_be_made():
+    error = ErrorModel.of_gaussian_rows(np.eye(3), 100)
+    for names, covariance in ((tuple("ab"), np.eye(3)), (tuple("abc"), np.eye(4))):
+        with pytest.raises(InputError, match="as many features"):
+            NoisyCovariance(names, 100, covariance, error)

@@ -3,17 +3,19 @@
 import numpy as np
 import pytest
 
-from hazeglass.analyst.curved import blocks_of_moments, infer_blocks, noise_ridge, ridge_strength, shape_of
-from hazeglass.analyst.curved.errors import MomentError
-from hazeglass.analyst.curved.recover import recover_curved
-from hazeglass.analyst.curved.ridge import ridge_precision
-from hazeglass.analyst.curved.select import Refit, group_ebic, support_of
-from hazeglass.analyst.penalties import pair_weights
-from hazeglass.errors import InputError
+from hazeglass.analyst.covariance import covariance_of_moments
+from hazeglass.analyst.error_model import ErrorModel
+from hazeglass.analyst.graph import Origin
+from hazeglass.analyst.inference import infer, pilot
+from hazeglass.analyst.penalty import Problem
+from hazeglass.analyst.recover import graph_of
+from hazeglass.analyst.select import ebic
+from hazeglass.analyst.shape import noise_ridge, ridge_strength, shape_of
+from hazeglass.errors import RepairWarning
 
 
 def recovered(moments, n, fdr=0.1):
-    return recover_curved(blocks_of_moments(moments, n), {}, alpha=None, fdr=fdr, weights="noise")
+    return graph_of(covariance_of_moments(moments, n), Origin("Simulated", "moments", n), fdr=fdr)
 
 
 def test_block_covariances_are_those_of_simulated_noise(released_moments):
@@ -26,18 +28,18 @@ def test_block_covariances_are_those_of_simulated_noise(released_moments):
     load = rng.standard_normal((9, 9))
     drawn = (load @ covariances @ load.T).reshape(-1, 3, 3, 3, 3)
     calm = released_moments(rows, 1e9, rng)
-    stated = MomentError.of_moments(releases[0], 300).parts[1:]  # without sampling: the rows stay the same
-    mean = 2 * releases[0].mean_noise_sd[0] ** 2 * np.outer(calm.mean, calm.mean)
-    error = MomentError((stated[0], (mean, np.eye(9)))).carried(load)
+    nothing = ErrorModel(np.eye(9), np.zeros((9, 9)), np.zeros((9, 9)))  # without sampling: the rows stay the same
+    noise_sd, mean_sd = releases[0].second_noise_sd[0, 1], releases[0].mean_noise_sd[0]
+    error = nothing.plus_isotropic(noise_sd).plus_tied_mean(calm.mean, mean_sd)
     pairs = [(0, 1), (0, 2), (1, 2)]
     for number, (i, j) in enumerate(pairs):
         seen = np.cov(drawn[:, i, :, j, :].reshape(-1, 9), rowvar=False)
-        told = error.block_covariances(3)[number]
+        told = error.block_covariances(load, 3)[number]
         scale = np.sqrt(np.outer(np.diag(told), np.diag(told)))
         assert np.abs(seen - told).max() < 0.1 * scale.max()
         assert np.abs((seen - told) / scale).max() < 0.12
     entry = covariances.var(axis=0)
-    told = MomentError((stated[0], (mean, np.eye(9)))).entry_variance()
+    told = error.entry_variance
     assert np.abs(entry / told - 1).max() < 0.15
 
 
@@ -81,13 +83,13 @@ def four(released_moments):
     b = 0.7 * (a**2 - 1) / np.sqrt(2) + np.sqrt(0.51) * rng.standard_normal(20_000)
     d = -0.5 * a + np.sqrt(0.75) * rng.standard_normal(20_000)
     rows = np.column_stack([a, b, rng.standard_normal(20_000), d])
-    return blocks_of_moments(released_moments(rows, 1.0, rng), 20_000)
+    return covariance_of_moments(released_moments(rows, 1.0, rng), 20_000)
 
 
 def test_a_parabola_is_called_curved_and_a_line_keeps_its_sign(four):
     edges = {
         (row["source"], row["target"]): row
-        for row in recover_curved(four, {}, alpha=None, fdr=0.01, weights="noise").edges.to_pylist()
+        for row in graph_of(four, Origin("Simulated", "moments", four.n), fdr=0.01).edges.to_pylist()
     }
     assert {pair for pair, row in edges.items() if row["selected"]} == {("v0", "v1"), ("v0", "v3")}
     assert edges["v0", "v1"]["shape"] == "curved"
@@ -98,14 +100,15 @@ def test_a_parabola_is_called_curved_and_a_line_keeps_its_sign(four):
 
 
 def test_the_shape_is_the_curve_that_made_the_data(four):
-    refit = Refit(four, pair_weights("noise", four.block_sd()))
-    found = infer_blocks(four, refit.fit(support_of(group_ebic(refit).solution, 3)))
-    curve = shape_of(four, found, 0)
+    noisy = four.standardised()
+    problem = Problem.of(noisy)
+    found = infer(noisy, pilot(noisy, problem, ebic(noisy, problem).solution).precision).block
+    curve = shape_of(noisy, found, 0, 1)
     assert (curve.x_name, curve.y_name) == ("v0", "v1")
     truth = 0.7 * (curve.x**2 - 1) / np.sqrt(2)
     assert np.abs(curve.y - truth).max() < 0.15
     assert np.all((curve.low < curve.y) & (curve.y < curve.high))
-    line = shape_of(four, found, 2)
+    line = shape_of(noisy, found, 0, 3)
     slope = np.polyfit(line.x, line.y, 1)[0]
     assert slope == pytest.approx(-0.5, abs=0.06)
 
@@ -115,15 +118,13 @@ def test_the_ridge_follows_the_noise_and_needs_no_truth(released_moments):
     rows = rng.standard_normal((5000, 5))
     ridges = []
     for mu in (0.1, 1.0, 10.0):
-        blocks = blocks_of_moments(released_moments(rows, mu, rng), 5000)
-        ridges.append(noise_ridge(blocks))
-        assert np.abs(np.linalg.eigvalsh(blocks.covariance - np.eye(15))).max() < 1.6 * ridges[-1]
+        noisy = covariance_of_moments(released_moments(rows, mu, rng), 5000).standardised()
+        ridges.append(noise_ridge(noisy))
+        assert np.abs(np.linalg.eigvalsh(noisy.covariance - np.eye(15))).max() < 1.6 * ridges[-1]
     assert ridges[0] > 3 * ridges[1] > ridges[2]
-    strength = ridge_strength(blocks)
+    strength = ridge_strength(noisy)
     assert strength == pytest.approx(strength.T, abs=1e-12)
     assert not strength.diagonal().any()
-    with pytest.raises(InputError, match="ridge"):
-        ridge_precision(np.eye(3), 0.0)
 
 
 def test_heavy_noise_gives_wide_bars_and_no_crash(released_moments):
@@ -138,8 +139,17 @@ def test_heavy_noise_gives_wide_bars_and_no_crash(released_moments):
 
 
 def test_a_given_penalty_is_used(four):
-    graph = recover_curved(four, {}, alpha=0.4, fdr=0.1, weights="uniform")
+    graph = graph_of(four, Origin("Simulated", "moments", four.n), alpha=0.4, weights="uniform")
     assert graph.fit["alpha"] == 0.4
     assert graph.fit["alpha_chosen_by"] == "given"
     assert graph.features[:3] == ("v0", "v0^2", "v0^3")
     assert graph.precision.shape == (12, 12)
+
+
+def test_a_given_penalty_that_is_too_small_for_the_noise_is_repaired_as_for_linear_graphs(released_moments):
+    rng = np.random.default_rng(6)
+    noisy = covariance_of_moments(released_moments(rng.standard_normal((500, 6)), 0.05, rng), 500)
+    with pytest.warns(RepairWarning, match=r"d\(S\)"):
+        graph = graph_of(noisy, Origin("Simulated", "moments", 500), alpha=0.05)
+    assert graph.fit["repaired_by"] > 0
+    assert np.linalg.eigvalsh(graph.precision)[0] > 0

@@ -5,8 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from hazeglass.analyst.clipping import widened_error
-from hazeglass.analyst.uncertainty import ErrorModel
+from hazeglass.analyst.error_model import ErrorModel, widened_error
 from hazeglass.features.clipping import widen
 
 
@@ -42,7 +41,7 @@ def test_entries_and_partial_correlations_of_noisy_sums():
         x = rng.standard_normal((n, p)) @ root.T
         draws.append(x.T @ x / n + symmetric_noise(rng, p, sd))
     draws = np.array(draws)
-    assert_sds_agree(model.entry_sd(), draws)
+    assert_sds_agree(np.sqrt(model.entry_variance), draws)
     assert_sds_agree(model.partial_correlation_sd(np.linalg.inv(sigma)), np.array([partial(s) for s in draws]))
 
 
@@ -50,9 +49,9 @@ def test_rescaling_does_not_change_partial_correlations():
     sigma = chain_covariance(4)
     model = ErrorModel.of_gaussian_rows(sigma, 500).plus_isotropic(0.01)
     factors = np.array([0.5, 3.0, 1.0, 10.0])
-    scaled = model.rescaled(factors)
+    scaled = model.carried(factors[:, None, None])
     precision = np.linalg.inv(sigma)
-    assert scaled.entry_sd() == pytest.approx(model.entry_sd() * np.outer(factors, factors))
+    assert scaled.entry_variance == pytest.approx(model.entry_variance * np.outer(factors, factors) ** 2)
     assert scaled.partial_correlation_sd(precision / np.outer(factors, factors)) == pytest.approx(
         model.partial_correlation_sd(precision)
     )
@@ -99,7 +98,7 @@ def test_noise_in_a_mean_that_is_subtracted_is_part_of_the_error():
     draws = -np.einsum("ki,kj->kij", means, means)
     nothing = ErrorModel(np.eye(p), np.zeros((p, p)), np.zeros((p, p)))
     # on average over the noisy means, which is what an analyst has
-    stated = np.sqrt(np.mean([nothing.plus_noisy_mean(m, sd).entry_sd() ** 2 for m in means[:2000]], axis=0))
+    stated = np.sqrt(np.mean([nothing.plus_noisy_mean(m, sd).entry_variance for m in means[:2000]], axis=0))
     np.testing.assert_allclose(stated, draws.std(axis=0), rtol=0.25)
 
 
@@ -116,7 +115,7 @@ def test_errors_are_carried_through_the_widening():
     draws = np.array(draws)
     reference = clip(rng.standard_normal((400_000, p)) @ root.T, radius)
     stated = widened_error(widen(reference.T @ reference / 400_000, radius), n, sd)
-    assert_sds_agree(stated.entry_sd(), draws, 0.15)
+    assert_sds_agree(np.sqrt(stated.entry_variance), draws, 0.15)
     assert_sds_agree(stated.partial_correlation_sd(np.linalg.inv(sigma)), np.array([partial(s) for s in draws]), 0.15)
 
 
@@ -132,7 +131,7 @@ def test_no_clipping_leaves_the_covariance_alone():
     answer = widen(sigma, 5.0)
     assert answer.covariance == pytest.approx(sigma)
     plain = ErrorModel.of_gaussian_rows(sigma, 100).plus_isotropic(0.001)
-    assert widened_error(answer, 100, 0.001).entry_sd() == pytest.approx(plain.entry_sd(), rel=0.05)
+    assert widened_error(answer, 100, 0.001).entry_variance == pytest.approx(plain.entry_variance, rel=0.1)
 
 
 def test_many_columns_use_a_few_products_and_lose_nothing_that_matters(monkeypatch):
@@ -141,10 +140,10 @@ def test_many_columns_use_a_few_products_and_lose_nothing_that_matters(monkeypat
     sigma = chain_covariance(p)
     widening = widen(sigma * 0.9, radius)
     quick = widened_error(widening, 4000, 0.01)
-    monkeypatch.setattr("hazeglass.analyst.uncertainty._EXACT", p)
+    monkeypatch.setattr("hazeglass.analyst.error_model._EXACT", p)
     exact = widened_error(widening, 4000, 0.01)
     precision = np.linalg.inv(sigma)
-    np.testing.assert_allclose(quick.entry_sd(), exact.entry_sd(), rtol=0.02)
+    np.testing.assert_allclose(np.sqrt(quick.entry_variance), np.sqrt(exact.entry_variance), rtol=0.02)
     np.testing.assert_allclose(
         quick.partial_correlation_sd(precision), exact.partial_correlation_sd(precision), rtol=0.03
     )

@@ -1,0 +1,225 @@
+"""How the error of a covariance estimate is distributed, in a form that every release shares.
+
+To first order the error is  U E U^T  with E symmetric: off-diagonal entries of E independent with variances `off`, the
+diagonal of E with covariance `diagonal`. That holds for
+
+    Gaussian rows with covariance V = U diag(l) U^T:   off_ab = l_a l_b / n, diagonal = diag(2 l_a^2 / n)
+    isotropic noise of sd t on the sums (sqrt(2) t on the diagonal): adds t^2 to off, 2 t^2 I to diagonal, in any basis
+    rows clipped to a ball, widened again:   both, times the derivative of the widening (:func:`widened_error`)
+
+All of it is, but for some of the diagonal, a sum of parts with
+
+    cov(a D b, c D d) = 1/2 [P(a,c) Q(b,d) + Q(a,c) P(b,d) + P(a,d) Q(b,c) + Q(a,d) P(b,c)],    P(a,c) = a^T P c,
+
+from which variances of entries, of partial correlations and of whole blocks follow. See docs/maths/inference.md and
+docs/maths/curved.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from hazeglass.features.clipping import Widening
+from hazeglass.glasso.linalg import FloatArray
+
+# Up to so many features the variances are exact; beyond, they are those of a few leading products, which are two where
+# rows were not clipped and fade quickly where they were.
+_EXACT, _LEADING = 60, 12
+_ROUNDING = 1e-13  # relative
+
+
+def block_multiply(blocks: FloatArray, matrix: FloatArray) -> FloatArray:
+    """B @ matrix for the block-diagonal B whose blocks are given, shape (p, size, size)."""
+    p, size, _ = blocks.shape
+    return np.asarray((blocks @ matrix.reshape(p, size, -1)).reshape(p * size, -1))
+
+
+def block_sandwich(blocks: FloatArray, matrix: FloatArray) -> FloatArray:
+    """B matrix B^T for the block-diagonal B, exactly symmetric where the matrix is symmetric."""
+    whole = block_multiply(blocks, np.ascontiguousarray(block_multiply(blocks, matrix).T))
+    return (whole + whole.T) / 2
+
+
+def own_blocks(matrix: FloatArray, size: int) -> FloatArray:
+    """The blocks on the diagonal, shape (p, size, size)."""
+    columns = np.arange(len(matrix) // size)
+    return np.asarray(matrix.reshape(len(columns), size, -1, size)[columns, :, columns, :])
+
+
+@dataclass(frozen=True, eq=False)
+class ErrorModel:
+    """The error U E U^T of a symmetric matrix; `basis` is U, which need not be orthogonal.
+
+    tied  d, in the basis: what d e^T + e d^T with independent e adds beside E; its entries are tied to each other
+    """
+
+    basis: FloatArray
+    off: FloatArray
+    diagonal: FloatArray
+    tied: FloatArray | None = None
+
+    @classmethod
+    def of_gaussian_rows(cls, total: FloatArray, n: int) -> ErrorModel:
+        """Sampling error of the covariance of n Gaussian rows whose covariance is `total`."""
+        values, vectors = np.linalg.eigh(total)
+        values = np.maximum(values, 0.0)
+        return cls(vectors, np.outer(values, values) / n, np.diag(2 * values**2 / n))
+
+    def plus_isotropic(self, sd: float) -> ErrorModel:
+        """Add noise of standard deviation `sd` (sqrt(2) times that on the diagonal); needs an orthogonal basis."""
+        return replace(self, off=self.off + sd**2, diagonal=self.diagonal + 2 * sd**2 * np.eye(len(self.off)))
+
+    def plus_noisy_mean(self, mean: FloatArray, sd: float) -> ErrorModel:
+        """Add the error of subtracting mean mean^T when each entry of the mean has noise of standard deviation `sd`.
+
+        In the (orthogonal) basis that error is d_a e_b + d_b e_a + e_a e_b. The squares of the noisy mean exceed those
+        of the true one by sd^2, which is what is taken off again.
+        """
+        squares = (self.basis.T @ mean) ** 2
+        added = np.maximum(sd**2 * (squares[:, None] + squares[None, :]) - sd**4, 0.0)
+        return replace(self, off=self.off + added, diagonal=self.diagonal + 2 * np.diag(np.diag(added)))
+
+    def plus_tied_mean(self, mean: FloatArray, sd: float) -> ErrorModel:
+        """The same with the covariances between entries, which blocks of several numbers need; to first order."""
+        return replace(self, tied=sd * (self.basis.T @ mean))
+
+    def carried(self, blocks: FloatArray) -> ErrorModel:
+        """The error of B S B^T, B block-diagonal."""
+        return replace(self, basis=block_multiply(blocks, self.basis))
+
+    def sample(self, rng: np.random.Generator) -> FloatArray:
+        """One draw of the error, for a parametric bootstrap."""
+        p = len(self.off)
+        off = np.triu(rng.standard_normal((p, p)) * np.sqrt(self.off), 1)
+        values, vectors = np.linalg.eigh(self.diagonal)
+        drawn = off + off.T + np.diag(vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(p)))
+        if self.tied is not None:
+            product = np.outer(self.tied, rng.standard_normal(p))
+            drawn = drawn + product + product.T
+        return np.asarray(self.basis @ drawn @ self.basis.T)
+
+    @cached_property
+    def entry_variance(self) -> FloatArray:
+        """Variance of every entry."""
+        return np.maximum(self._variance(self.basis), 0.0)
+
+    def partial_correlation_sd(self, precision: FloatArray) -> FloatArray:
+        """Standard deviation of every partial correlation when the matrix is inverted near `precision`.
+
+        d rho_ij = a E b + (rho_ij / 2)(a E a + b E b), with a, b the loadings of i and j.
+        """
+        scale = np.sqrt(np.diag(precision))
+        correlation = -precision / np.outer(scale, scale)
+        return np.sqrt(np.maximum(self._variance(precision @ self.basis / scale[:, None], correlation), 0.0))
+
+    def block_covariances(self, load: FloatArray, size: int) -> FloatArray:
+        """Covariance of the entries of every block i < j of load D load^T, row by row: (pairs, size^2, size^2)."""
+        vectors = load @ self.basis
+        p = len(vectors) // size
+        i, j = np.triu_indices(p, 1)
+        total = np.zeros((i.size, size, size, size, size))
+        for weight, *both in self._products(vectors):
+            one, other = (matrix.reshape(p, size, p, size).transpose(0, 2, 1, 3) for matrix in both)
+            for P, Q in ((one, other), (other, one)):
+                total += weight / 2 * np.einsum("pac,pbd->pabcd", P[i, i], Q[j, j])
+                total += weight / 2 * np.einsum("pad,pbc->pabcd", P[i, j], Q[j, i])
+        rest = self._forms[2]
+        found = total.reshape(i.size, size * size, size * size)
+        if rest is None:
+            return found
+        own = vectors.reshape(p, size, -1)
+        rows = (own[i][:, :, None] * own[j][:, None]).reshape(i.size, size * size, -1)
+        return np.asarray(found + (rows * rest if rest.ndim == 1 else rows @ rest) @ rows.transpose(0, 2, 1))
+
+    @cached_property
+    def _forms(self) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+        """E's independent part as a sum of few products: weights c_r, factors f_r, and the rest of its diagonal.
+
+        If off_ab = sum_r c_r f_ra f_rb and the diagonal has variances 2 off_aa, then P = Q = diag(f_r) for each r.
+        Sampling error of Gaussian rows is one such product and isotropic noise another. What the diagonal has beyond
+        2 off_aa is a covariance, or for many features its variances alone; None where nothing is left.
+        """
+        natural = self.off - np.diag(np.diag(self.off)) + np.diag(np.diag(self.diagonal)) / 2
+        weights, vectors = np.linalg.eigh(natural)
+        kept = np.flatnonzero(np.abs(weights) > _ROUNDING * np.abs(weights).max(initial=0.0))
+        rest = self.diagonal - np.diag(np.diag(self.diagonal))
+        if len(natural) > _EXACT:
+            kept = kept[np.argsort(-np.abs(weights[kept]))[:_LEADING]]
+            rest = np.diag(self.diagonal) - 2 * vectors[:, kept] ** 2 @ weights[kept]
+        some = np.abs(rest).max(initial=0.0) > _ROUNDING * np.diag(self.diagonal).max(initial=0.0)
+        return weights[kept], vectors[:, kept].T, rest if some else None
+
+    def _products(self, vectors: FloatArray) -> Iterator[tuple[float, FloatArray, FloatArray]]:
+        """Weight, P and Q of every part, seen through vectors in the basis; the rest of the diagonal is not here."""
+        weights, factors, _ = self._forms
+        for weight, factor in zip(weights.tolist(), factors, strict=True):
+            gram = (vectors * factor) @ vectors.T
+            yield weight, gram, gram
+        if self.tied is not None:
+            along = math.sqrt(2) * (vectors @ self.tied)
+            yield 1.0, np.outer(along, along), vectors @ vectors.T
+
+    def _variance(self, vectors: FloatArray, tilt: FloatArray | None = None) -> FloatArray:
+        """Var of v_i E v_j + (tilt_ij / 2)(v_i E v_i + v_j E v_j) for all i, j."""
+        total = np.zeros((len(vectors), len(vectors)))
+        for weight, P, Q in self._products(vectors):
+            p, q, both = np.diag(P), np.diag(Q), P * Q
+            part = (np.outer(p, q) + np.outer(q, p)) / 2 + both
+            if tilt is not None:
+                across = P * (q[:, None] + q[None, :]) + Q * (p[:, None] + p[None, :])
+                own = p * q
+                part += tilt * across + tilt**2 / 2 * (own[:, None] + own[None, :] + 2 * both)
+            total += weight * part
+        rest = self._forms[2]
+        if rest is not None:
+            squares = vectors**2
+            for i, vector in enumerate(vectors):
+                rows = vector * vectors
+                if tilt is not None:
+                    rows += tilt[i][:, None] / 2 * (squares[i] + squares)
+                total[i] += rows**2 @ rest if rest.ndim == 1 else np.einsum("ja,ja->j", rows @ rest, rows)
+        return np.asarray((total + total.T) / 2)
+
+
+def widened_error(widening: Widening, n: int, noise_sd: float) -> ErrorModel:
+    """Sampling error and noise of clipped moments, times the derivative of the widening (features/clipping.py).
+
+    In the eigenbasis the clipped products have uncorrelated off-diagonal entries (each sign of g is a fair coin), and
+    the derivative of an isotropic matrix function is (l_a - l_b)/(m_a - m_b) off the diagonal, the Jacobian dl/dm on
+    it. `noise_sd` is the standard deviation of the isotropic noise in the entries of the clipped moments.
+    """
+    squares, shrink = widening.squares, widening.shrink
+    positive = np.maximum(widening.wide, 0.0)
+    # Sampling errors are those of products about the mean; the mean itself is subtracted.
+    clipped = shrink[:, None] * squares * np.maximum(widening.wide - widening.offset**2, 0.0)
+    products = (clipped.T @ clipped) / len(squares)
+    sampling_off = products / n
+    sampling_diagonal = (products - np.outer(clipped.mean(axis=0), clipped.mean(axis=0))) / n
+    jacobian = np.asarray(np.linalg.inv(_moments_jacobian(positive, squares, shrink)), dtype=np.float64)
+    slope = _divided_differences(widening.narrow, widening.wide, jacobian)
+    off = slope**2 * (sampling_off + noise_sd**2)
+    diagonal = jacobian @ (sampling_diagonal + 2 * noise_sd**2 * np.eye(positive.size)) @ jacobian.T
+    return ErrorModel(widening.vectors, off, diagonal)
+
+
+def _moments_jacobian(positive: FloatArray, squares: FloatArray, shrink: FloatArray) -> FloatArray:
+    """d m_a / d l_b = c_a [a = b] - l_a E[1(clipped) (shrink / |x|^2) g_a^2 g_b^2]."""
+    lengths = np.maximum(squares @ positive, np.finfo(float).tiny)
+    pull = np.where(shrink < 1, shrink / lengths, 0.0)
+    kept = shrink @ squares / len(squares)
+    mixed = (pull[:, None] * squares).T @ squares / len(squares)
+    return np.asarray(np.diag(kept) - positive[:, None] * mixed)
+
+
+def _divided_differences(narrow: FloatArray, wide: FloatArray, jacobian: FloatArray) -> FloatArray:
+    gap = narrow[:, None] - narrow[None, :]
+    close = np.abs(gap) <= 1e-6 * float(np.abs(narrow).max())
+    own = np.diag(jacobian)
+    limit = 0.5 * (own[:, None] + own[None, :]) - 0.5 * (jacobian + jacobian.T)
+    difference = (wide[:, None] - wide[None, :]) / np.where(close, 1.0, gap)
+    return np.where(close, np.where(np.eye(narrow.size, dtype=bool), own, limit), difference)

@@ -1,0 +1,231 @@
+"""What each pair of columns pays, one problem at any penalty, and the path of penalties that one is chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.analyst.covariance import NoisyCovariance
+from hazeglass.errors import InputError, RepairWarning, SelectionWarning, warn
+from hazeglass.glasso import Solution, graphical_lasso
+from hazeglass.glasso.distance import Distance, psd_distance
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import block_norms
+
+WEIGHTS = ("noise", "uniform")
+Weights = str | npt.ArrayLike  # one of WEIGHTS, or what each pair pays
+Support = npt.NDArray[np.bool_]
+GRID = 20
+ROUGH = 1e-4  # duality gap per feature along a path of larger blocks: far below what moves a criterion
+_NONZERO = 1e-10
+_ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent above it
+_SHARE = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
+_FIRST_SPAN, _LONGEST_SPAN = 1e-2, 1e-4
+# Penalties must stay above d(S), the distance to the positive semidefinite cone;
+# this much above it the solvers arrive without trouble.
+_ABOVE_DISTANCE = 1.05
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """One covariance and what its pairs pay: solved at any penalty, repaired where a penalty needs that.
+
+    weights  what each pair of columns pays, times alpha; a pair is a block of size x size entries
+    """
+
+    covariance: FloatArray
+    weights: FloatArray
+    size: int = 1
+    penalize_diagonal: bool = True
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int | None = None
+    device: str = "cpu"
+
+    @classmethod
+    def of(cls, noisy: NoisyCovariance, weights: Weights = "noise", **settings: Any) -> Problem:
+        """The problem of a covariance whose error is known; `settings` are the other fields."""
+        return cls(noisy.covariance, pair_weights(weights, noisy.block_sd()), noisy.size, **settings)
+
+    def fit(self, alpha: float, before: Solution | None = None, tol: float | None = None) -> Solution:
+        """One graphical lasso, begun from a neighbour on the path."""
+        return graphical_lasso(
+            self.covariance,
+            alpha,
+            weights=self.weights,
+            penalize_diagonal=self.penalize_diagonal,
+            block_size=self.size,
+            solver=self.solver,
+            tol=tol or self.tol,
+            max_iter=self.max_iter,
+            warm_start=before,
+            device=self.device,
+        )
+
+    @cached_property
+    def _nearest(self) -> Distance:
+        return psd_distance(self.covariance, self.weights, block=self.size, rtol=_ROUGHLY)
+
+    @cached_property
+    def distance(self) -> float:
+        """d(S): penalties must exceed it for an estimate to exist."""
+        if self.penalize_diagonal:
+            return self._nearest.upper
+        return 0.0 if np.linalg.eigvalsh(self.covariance)[0] > 0 else np.inf
+
+    def at(self, alpha: float) -> Problem:
+        """The problem to solve at this penalty: an indefinite covariance moves towards the cone, as far as needed.
+
+        The nearest positive semidefinite matrix W lies at d(S) in the weighted max norm. Going the share t of the way
+        leaves (1 - t) d(S), and the penalised likelihood has a maximum once that is below alpha.
+        """
+        distance = self._nearest.upper
+        if distance < alpha or distance == 0:
+            return self
+        share = 1 - _SHARE * alpha / distance
+        return replace(self, covariance=self.covariance + share * (self._nearest.nearest - self.covariance))
+
+    def moved(self, alpha: float) -> float:
+        """The largest change of an entry at this penalty."""
+        return float(np.abs(self.at(alpha).covariance - self.covariance).max())
+
+    def support(self, solution: Solution) -> Support:
+        """Which pairs of columns are edges, the diagonal included."""
+        return np.asarray(block_norms(solution.precision, self.size) > _NONZERO)
+
+    def edges(self, solution: Solution) -> int:
+        """How many pairs are edges."""
+        return int(np.count_nonzero(np.triu(self.support(solution), 1)))
+
+
+def pair_weights(weights: Weights, sd: FloatArray) -> FloatArray:
+    """What each pair of columns pays times alpha, given the standard deviation of its covariance.
+
+    'noise' makes that proportional to the standard deviation, with mean 1 off the diagonal; 'uniform' is 1 for all; a
+    (p, p) matrix is taken as it is.
+    """
+    p = len(sd)
+    if not isinstance(weights, str):
+        given = np.asarray(weights, dtype=np.float64)
+        if given.shape != (p, p):
+            raise InputError(f"weights must be {p}x{p}, one number per pair of columns, got {given.shape}.")
+        return given
+    if weights not in WEIGHTS:
+        raise InputError(f"weights must be one of {', '.join(WEIGHTS)}, or a {p}x{p} matrix, got {weights!r}.")
+    typical = float(sd[~np.eye(p, dtype=bool)].mean()) if p > 1 else 0.0
+    return sd / typical if weights == "noise" and typical > 0 else np.ones((p, p))
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The chosen penalty, its fit, and the criterion along the path (smaller is better).
+
+    stability    how often each pair was an edge over the subsamples, at the chosen penalty (stars only)
+    fold_scores  the criterion of every fold along the path, one row per fold (cross-validation only)
+    moved        the largest change of an entry that an indefinite covariance needed at the chosen penalty
+    """
+
+    method: str
+    alpha: float
+    solution: Solution
+    alphas: tuple[float, ...] = ()
+    scores: tuple[float, ...] = ()
+    edges: tuple[int, ...] = ()
+    stability: FloatArray | None = None
+    fold_scores: FloatArray | None = None
+    moved: float = 0.0
+
+
+def given(problem: Problem, alpha: float) -> Choice:
+    """Fit at the user's penalty; where that is too small for an indefinite covariance, move it as little as needed."""
+    if alpha == 0 or not problem.penalize_diagonal:
+        return Choice("given", alpha, problem.fit(alpha))
+    moved = problem.moved(alpha)
+    if moved > 0:
+        warn(
+            f"no estimate exists at alpha = {alpha:.3g}: the corrected covariance is indefinite, d(S) = "
+            f"{problem.distance:.3g}. It was moved by at most {moved:.3g} per entry; or use a larger alpha.",
+            RepairWarning,
+        )
+    return Choice("given", alpha, problem.at(alpha).fit(alpha), moved=moved)
+
+
+class PenaltyPath:
+    """Decreasing penalties with their fits: those given, or so many from the one that empties the graph.
+
+    The latter extends itself on demand. Where a given penalty is too small for an indefinite covariance, that is moved.
+    """
+
+    def __init__(self, problem: Problem, alphas: int | npt.ArrayLike = GRID) -> None:
+        self.problem = problem
+        self._tol = problem.tol if problem.size == 1 else max(problem.tol, ROUGH)
+        norms = block_norms(problem.covariance, problem.size)
+        off = ~np.eye(len(norms), dtype=bool) & (problem.weights > 0)
+        self.top = 1.0001 * float((norms[off] / problem.weights[off]).max(initial=1e-3))
+        self.floor = max(_LONGEST_SPAN * self.top, _ABOVE_DISTANCE * problem.distance)
+        self.alphas: list[float] = []
+        self.solutions: list[Solution] = []
+        self._grid = int(alphas) if isinstance(alphas, int | np.integer) else 0
+        if isinstance(alphas, int | np.integer):
+            if alphas < 1:
+                raise InputError(f"alphas must be at least one penalty, got {alphas}.")
+            self._next = _geometric(self.top, max(_FIRST_SPAN * self.top, self.floor), self._grid)
+        else:
+            wanted = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
+            if wanted.size == 0 or not np.all(np.isfinite(wanted) & (wanted > 0)):
+                raise InputError("alphas must be a number of penalties, or penalties > 0.")
+            self._next = wanted.tolist()
+
+    @property
+    def can_extend(self) -> bool:
+        """Whether smaller penalties than the last are worth trying and have an estimate."""
+        return self._grid > 0 and self.alphas[-1] > 1.001 * self.floor
+
+    def fits(self) -> Iterator[Solution]:
+        """Fit the penalties that are next, two decades of them at first, one more each time; largest first."""
+        if self.alphas:
+            last = self.alphas[-1]
+            self._next = _geometric(last / 1.3, max(last / 10, self.floor), max(1, self._grid // 2))
+        for alpha in self._next:
+            before = self.solutions[-1] if self.solutions else None
+            self.solutions.append(self.problem.at(alpha).fit(alpha, before, self._tol))
+            self.alphas.append(alpha)
+            yield self.solutions[-1]
+
+    def choice(
+        self,
+        method: str,
+        scores: list[float],
+        best: int,
+        stability: FloatArray | None = None,
+        fold_scores: FloatArray | None = None,
+    ) -> Choice:
+        """The chosen point of the path."""
+        alpha, solution = self.alphas[best], self.solutions[best]
+        if self._tol > self.problem.tol:
+            solution = self.problem.at(alpha).fit(alpha, solution)
+        counts = tuple(self.problem.edges(fit) for fit in self.solutions)
+        moved = self.problem.moved(alpha)
+        return Choice(method, alpha, solution, tuple(self.alphas), tuple(scores), counts, stability, fold_scores, moved)
+
+    def warn_at_the_edge(self, method: str, best: int) -> None:
+        """Say so when the best penalty is the smallest that could be tried, and what that means."""
+        if best < len(self.alphas) - 1 or len(self.alphas) == 1:
+            return
+        if not self.can_extend and self.alphas[best] > 1.001 * self.floor:
+            why = "smaller ones were not given"
+        elif self.floor > _LONGEST_SPAN * self.top:
+            why = f"an indefinite covariance, d(S) = {self.problem.distance:.3g}, allows none below; less noise would"
+        else:
+            why = "nearly every pair is an edge there. Pass alpha to go lower, or use fdr to choose edges"
+        warn(f"{method} chose the smallest penalty, {self.alphas[best]:.3g}: {why}.", SelectionWarning)
+
+
+def _geometric(top: float, bottom: float, size: int) -> list[float]:
+    """Decreasing penalties; a single one where the floor has passed the top."""
+    return [bottom] if bottom >= top else [float(alpha) for alpha in np.geomspace(top, bottom, size)]
