@@ -402,12 +402,12 @@ def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(
     from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
     from hazeglass.bundle.manifest import KINDS, TRANSFORMS
     from hazeglass.compute.engines import ENGINES
-    from hazeglass.glasso import auto
+    from hazeglass.glasso import components
     from hazeglass.guarantee.units import UNITS
     from hazeglass.present.statement import FORMS
     from hazeglass.studio.server import page
 
-    assert set(SOLVERS) == {"auto", *auto.SOLVERS}
+    assert set(SOLVERS) == {"auto", *components.SOLVERS}
     text = "".join(CliRunner().invoke(app, ["recover", "--help"], terminal_width=200).output.split())
     for choices in (DEPENDENCES, MARGINALS, SELECTS, SOLVERS, ENGINES):
         assert "|".join(choices) in text
