@@ -54,12 +54,14 @@ def test_rows_that_change_while_being_read_are_refused(make_plan, table):
         list(rows.run(get_engine("serial"), first_cells))
 
 
-def test_progress_counts_rows(make_plan, table, monkeypatch):
-    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 250)
-    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 250)
-    seen = []
-    list(Rows(make_plan(), open_table(table), seen.append).run(get_engine("threads"), first_cells))
-    assert seen == [250, 500, 600]
+@pytest.mark.parametrize("piece", [1, 7, 250, 1000])
+def test_progress_counts_hundredths_however_the_rows_are_cut(make_plan, table, monkeypatch, piece):
+    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", piece)
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", piece)
+    seen, beside = [], table.append_column("d", table.column(0))
+    for data in (table, beside):
+        list(Rows(make_plan(), open_table(data), seen.append).run(get_engine("threads"), first_cells))
+    assert seen == 2 * list(range(6, 601, 6))
 
 
 def test_cells_are_clamped_transformed_and_centred(make_plan):
