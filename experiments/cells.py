@@ -25,6 +25,7 @@ Results = Mapping[str, Any]
 Work = Callable[[str, dict[str, Any], dict[str, Any]], Any]
 Progress = Callable[[str], None]
 _THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
+_SAFE_PATH = "PYTHONSAFEPATH"  # modules in the current folder, which anyone may have put there, are not imported
 
 
 @dataclass(frozen=True)
@@ -133,8 +134,8 @@ def _computed(cells: Sequence[Cell], setup: Setup, work: Work, workers: int) -> 
 @contextmanager
 def _one_thread_each() -> Iterator[None]:
     """Processes already fill the cores: matrix products inside them must not start threads of their own."""
-    before = {name: os.environ.get(name) for name in _THREADS}
-    os.environ.update(dict.fromkeys(_THREADS, "1"))
+    before = {name: os.environ.get(name) for name in (*_THREADS, _SAFE_PATH)}
+    os.environ.update(dict.fromkeys(before, "1"))
     try:
         yield
     finally:

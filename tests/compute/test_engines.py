@@ -61,9 +61,13 @@ def test_unknown_engines_and_addresses_are_named():
 
 def test_a_scheduler_that_is_not_there_is_named(monkeypatch):
     pytest.importorskip("distributed")
+    import dask
+
+    before = dask.config.get("distributed.scheduler.http.routes")
     monkeypatch.setattr("hazeglass.compute.engines._PATIENCE", "0.2s")
     with pytest.raises(InputError, match=r"127\.0\.0\.1:9"), open_engine("dask:tcp://127.0.0.1:9"):
         pass
+    assert dask.config.get("distributed.scheduler.http.routes") == before  # ours are gone again
 
 
 @pytest.fixture

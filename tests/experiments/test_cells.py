@@ -1,5 +1,7 @@
 """A killed run goes on where it was; changed code or questions start again."""
 
+import os
+
 import pytest
 from hazeglass_experiments.cells import Cell, Kept, Setup, run_cells, source_digest
 
@@ -30,6 +32,16 @@ def test_every_cell_is_computed_once_and_reported(tmp_path):
     assert results == {f"group/cell{k}": {"twice": 2 * k} for k in range(4)}
     assert worker.asked == [0, 1, 2, 3]
     assert told == list(results)
+
+
+def test_processes_import_nothing_from_the_current_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
+    (tmp_path / "multiprocessing.py").write_text("raise SystemExit('imported from where anyone may write')")
+    cells = CELLS[:2]
+    results = run_cells(cells, Setup(), Kept(tmp_path, "digest"), Worker(), 2, lambda name: None)
+    assert results == {cell.name: {"twice": 2 * cell.arguments["k"]} for cell in cells}
+    assert "PYTHONSAFEPATH" not in os.environ
 
 
 def test_a_killed_run_goes_on_where_it_was(tmp_path):

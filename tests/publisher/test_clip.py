@@ -35,6 +35,24 @@ def test_rounded_rows_never_leave_the_ball(p, steps, share, seed):
     assert max(exact) <= (radius * steps) ** 2
 
 
+@pytest.mark.parametrize(("steps", "whole"), [(1000, 10), (4096, 21), (10_007, 40)])
+def test_no_error_of_a_long_sum_lets_a_row_out_of_the_ball(steps, whole):
+    """Equal cells are all rounded up together, which moves a row by sqrt(p)/2, the most there is.
+
+    So radii just below that corner of the lattice; lengths in whole numbers, and the radius as the fraction it is.
+    """
+    p = 100_000
+    rows = np.random.default_rng(0).uniform(max(0.05, 2 * whole / steps), 1, 40)[:, None].repeat(p, axis=1)
+    for short in (1e-13, 3e-13, 6e-13, 9e-13, 2e-12, 1e-11):
+        radius = whole * math.sqrt(p) / steps * (1 - short)
+        for z in (
+            clip_to_lattice(rows, steps=steps, radius=radius),
+            standardise_to_lattice(rows, np.zeros(p), np.ones(p), steps=steps, radius=radius),
+        ):
+            squared = np.square(z.astype(np.int64)).sum(axis=1)
+            assert max(map(int, squared)) <= (Fraction(radius) * steps) ** 2
+
+
 def test_rows_inside_the_ball_are_only_rounded():
     rows = np.array([[0.3, -0.2], [0.0, 0.1]])
     assert np.array_equal(clip_to_lattice(rows, steps=1000, radius=1.4), np.rint(rows * 1000))

@@ -23,6 +23,7 @@ from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.table import TableMechanism
+from simulate import simulate
 
 POWERS = st.floats(-99, 99).map(lambda power: 10.0**power)
 EXTREMES = st.one_of(
@@ -196,3 +197,12 @@ def test_the_search_for_a_radius_answers_in_64_bits_or_is_refused(mu, max_rows):
     assert noise.mu(max_rows) * math.sqrt(7) <= mu
     found = search_radius(np.full(grid.size, 10), None, grid, unit, GaussianDP(mu), SeededBits(1))
     assert found.radius in grid
+
+
+@pytest.mark.parametrize(("columns", "seed"), [("a", 3), ("a", 9), ("ab", 3), ("ab", 4)])
+def test_noise_that_drowns_everything_is_no_reason_to_warn(make_plan, columns, seed):
+    """Warnings are errors here. What overflows follows from noised numbers; it is given up, and NumPy says nothing."""
+    bounds = [{"name": name, "kind": "continuous", "lower": -1.0, "upper": 1.0} for name in columns]
+    data = pa.table({name: np.zeros(10) for name in columns})
+    plan = make_plan(form="synthetic", columns_as=bounds, budget={"mu": 1e-3})
+    assert simulate(data, plan, seed=seed).n == 10

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from hazeglass.errors import BudgetExceededError, InputError, OutputError
+from hazeglass.errors import BudgetExceededError, InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.budget import Charge, compose
 from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.ledger import Ledger
@@ -54,6 +54,19 @@ def test_a_charge_is_given_back_only_while_nothing_was_drawn(ledger):
         ledger.refund(second)
     assert ledger.summary().mu_spent == 0.9
     assert [entry.state for entry in ledger.history()] == ["refunded", "drawn"]
+
+
+def test_a_ledger_with_a_second_name_is_refused(ledger, tmp_path):
+    """Of two names, one may have a journal that takes back what was charged under the other."""
+    os.link(ledger.path, tmp_path / "other")
+    for path in (ledger.path, tmp_path / "other"):
+        for use in (Ledger.open, lambda path: Ledger(path).charge(Charge(0.1)), lambda path: Ledger(path).history()):
+            with pytest.raises(PrivacyRefusal, match="has 2 names"):
+                use(path)
+    (tmp_path / "other").unlink()
+    (tmp_path / "short").symlink_to(ledger.path)  # a symbolic link leads to the one name there is
+    Ledger.open(tmp_path / "short").charge(Charge(0.1))
+    assert len(ledger.history()) == 1
 
 
 def test_confirming_needs_an_announced_draw_and_happens_once(ledger):

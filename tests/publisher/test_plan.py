@@ -1,7 +1,10 @@
 """Plans are complete or refused with a sentence that says what to do."""
 
+import math
 import pickle
 from dataclasses import replace
+from decimal import Decimal
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -325,6 +328,41 @@ def test_numbers_of_other_libraries_become_plain_ones():
     ]
 
 
+@pytest.mark.parametrize("kind", [Decimal, Fraction, np.float64, np.longdouble])
+def test_a_number_of_any_kind_is_the_float_it_means(kind, table, tmp_path):
+    """A radius that is compared and then ignored would clip nothing, under a promise that says it does."""
+    named = {"columns": [hg.Column(name, "continuous", -4, 4) for name in "abc"], "form": "table"}
+    floats = {"epsilon": 1.5, "delta": 2.0**-20, "clip_radius": 0.5}
+    plan = written(**named, **{key: kind(value) for key, value in floats.items()})
+    assert plan == written(**named, **floats)
+    assert {type(getattr(plan, key)) for key in floats} == {float}
+    document = plan.to_dict()
+    for section in (document["budget"], document["release"], *document["columns"]):
+        section.update({key: kind(value) for key, value in section.items() if type(value) is float})
+    assert Plan.from_dict(document) == plan
+    assert hg.publish(table, plan, tmp_path / "r").manifest.clip_radius == 0.5
+    in_mu = {"epsilon": None, "delta": kind(2.0**-20), "mu": kind(0.5)}
+    assert written(**in_mu) == written(epsilon=None, delta=2.0**-20, mu=0.5)
+    assert written(**{**PERSON, "max_rows": kind(2)}).max_rows == 2
+
+
+@pytest.mark.parametrize("key", ["epsilon", "delta", "mu", "clip_radius", "readings", "max_rows", "persons"])
+@pytest.mark.parametrize("value", [Decimal("nan"), Decimal("snan"), math.nan, np.float32("nan"), 1j, np.complex64(1)])
+def test_what_is_no_number_is_refused_in_one_sentence(key, value):
+    with pytest.raises(PlanError, match=f"{key} must be a number, got"):
+        written(**{key: value})
+    if type(value) is not float:
+        section = "budget" if key in ("epsilon", "delta", "mu") else "release"
+        with pytest.raises(PlanError, match=f"{key} must be a number, got"):
+            Plan.from_dict(changed((section, key), value))
+
+
+@pytest.mark.parametrize("huge", [Decimal("1e400"), Fraction(10**400), 10**400])
+def test_a_number_beyond_floats_is_refused_as_infinity_is(huge):
+    with pytest.raises(PlanError, match="epsilon must be at most 1000000"):
+        written(epsilon=huge)
+
+
 def test_a_table_of_persons_is_refused_unless_the_number_of_their_rows_is_public():
     with pytest.raises(PrivacyRefusal, match="how many rows each person has") as caught:
         written(**PERSON, form="table")
@@ -374,7 +412,7 @@ def test_a_budget_that_leaves_nothing_but_noise_is_refused(budget):
         written(**{"epsilon": None, "delta": None, **budget})
 
 
-@pytest.mark.parametrize("radius", [1e-20, 1e-7, float("nan"), 1.1])
+@pytest.mark.parametrize("radius", [1e-20, 1e-7, 1.1])
 def test_a_radius_that_keeps_nothing_or_clips_nothing_is_refused(radius):
     with pytest.raises(PlanError, match="clip_radius must be at"):
         written(clip_radius=radius)

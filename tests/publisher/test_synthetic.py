@@ -63,6 +63,22 @@ def test_an_indefinite_release_is_repaired_and_says_so(make_plan, tmp_path):
     assert np.all(np.isfinite(matrix(release.table())))
 
 
+@pytest.mark.parametrize(("width", "columns"), [(1e-4, "a"), (1e-99, "ab"), (1e99, "ab")])
+def test_noise_that_leaves_no_positive_variance_fails_no_release(make_plan, width, columns):
+    """Equal rows, so that a noisy variance is often negative: failing then, after the charge, would cost a budget."""
+    bounds = [{"name": name, "kind": "continuous", "lower": 0.0, "upper": 2 * width} for name in columns]
+    data = pa.table({name: np.full(60, width) for name in columns})
+    repaired = 0
+    for adaptive, seed in ((adaptive, seed) for adaptive in (False, True) for seed in range(6)):
+        plan = make_plan(form="synthetic", adaptive=adaptive, columns_as=bounds, budget={"mu": 0.5})
+        release = simulate(data, plan, seed=seed)
+        repaired += release.manifest.synthetic.repaired_by > 0
+        rows = np.column_stack([release.table()[name].to_numpy() for name in columns])
+        assert np.all(np.isfinite(rows))
+        assert np.all(rows.std(axis=0) > 0)
+    assert repaired
+
+
 def test_integers_are_rounded_only_when_asked(make_plan, tmp_path):
     columns = [{"name": n, "kind": "integer", "lower": -4, "upper": 4} for n in NAMES]
     plain = hg.publish(chain(500), make_plan(form="synthetic", columns_as=columns), tmp_path / "p")

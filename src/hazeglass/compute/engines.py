@@ -14,12 +14,18 @@ gets one result per block, whichever run it came from.
 A port of 127.0.0.1 is open to everybody on the host, and whoever may speak to a scheduler or a worker may run code in
 it. Local processes therefore speak TLS, with a certificate that is made for the cluster, lives as long as it does and
 is asked of both ends.
+
+dask imports from its scratch folder first, in this process and in its workers, and Python looks for a worker's first
+modules in the current folder. Whoever may write there would run code among the rows: local processes have a scratch
+folder that no one else may write, and start without the current folder on their path.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
+import tempfile
 import time
 import uuid
 from collections import deque
@@ -111,7 +117,11 @@ class Dask:
 
     def __enter__(self) -> Self:
         if self._users == 0:
-            self._client = self._connect()
+            try:
+                self._client = self._connect()
+            except BaseException:
+                self._opened.close()  # a cluster that does not start leaves nothing behind
+                raise
         self._users += 1
         return self
 
@@ -133,6 +143,9 @@ class Dask:
             except ValueError:
                 pass  # no client in this session
         self._opened.enter_context(dask.config.set(_SETTINGS))
+        if self.address is None:
+            scratch = self._opened.enter_context(_own_modules_only())
+            self._opened.enter_context(dask.config.set({"temporary-directory": scratch}))
         try:
             target = self.address or self._opened.enter_context(
                 distributed.LocalCluster(
@@ -167,6 +180,25 @@ class Dask:
 
         with self, parallel_config("dask"):
             yield
+
+
+@contextmanager
+def _own_modules_only() -> Iterator[str]:
+    """A scratch folder for local processes started meanwhile, also in the place of lost ones; nothing else is theirs.
+
+    What dask has put on the path goes before the folder does: its name would be free for others then.
+    """
+    before = os.environ.get("PYTHONSAFEPATH")
+    with tempfile.TemporaryDirectory(prefix="hazeglass-", ignore_cleanup_errors=True) as folder:
+        os.environ["PYTHONSAFEPATH"] = "1"
+        try:
+            yield folder
+        finally:
+            sys.path[:] = [entry for entry in sys.path if not str(entry).startswith(folder)]
+            if before is None:
+                os.environ.pop("PYTHONSAFEPATH", None)
+            else:
+                os.environ["PYTHONSAFEPATH"] = before
 
 
 @dataclass(frozen=True)

@@ -77,14 +77,15 @@ def widen(second: FloatArray, radius: float, mean: FloatArray | None = None) -> 
     narrow, vectors = np.linalg.eigh(second)
     if float(np.maximum(narrow, 0.0).sum()) >= radius**2:  # rows in the ball cannot be that long on average
         return None
-    model = _Model(narrow.size, radius, None if mean is None else vectors.T @ mean)
-    solved = _fixed_point(lambda now: model.step(narrow, now), np.stack([narrow - model.mean**2, model.mean]))
-    if solved is None:
-        return None
-    spread, offset = solved
-    found = Widening(vectors, narrow, spread + offset**2, offset, model.squares, model.shrink(spread, offset))
-    far = mean is not None and float(offset @ offset) > _FAR * float(found.wide.sum())
-    return _matched(found, second, mean, radius) if far and mean is not None else found
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):  # noise may let a step run away: it is given up
+        model = _Model(narrow.size, radius, None if mean is None else vectors.T @ mean)
+        solved = _fixed_point(lambda now: model.step(narrow, now), np.stack([narrow - model.mean**2, model.mean]))
+        if solved is None:
+            return None
+        spread, offset = solved
+        found = Widening(vectors, narrow, spread + offset**2, offset, model.squares, model.shrink(spread, offset))
+        far = mean is not None and float(offset @ offset) > _FAR * float(found.wide.sum())
+        return _matched(found, second, mean, radius) if far and mean is not None else found
 
 
 def _fixed_point(step: Callable[[FloatArray], FloatArray], start: FloatArray) -> FloatArray | None:
@@ -153,7 +154,10 @@ def _matched(start: Widening, second: FloatArray, mean: FloatArray, radius: floa
     normal = _white_sample(len(mean))
     wide, centre = start.covariance + np.outer(start.mean, start.mean), start.mean
     for _ in range(_ITERATIONS):
-        values, vectors = np.linalg.eigh(wide - np.outer(centre, centre))
+        spread = wide - np.outer(centre, centre)
+        if not np.all(np.isfinite(spread)):
+            return None
+        values, vectors = np.linalg.eigh(spread)
         rows = centre + normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
         shrink = radius**2 / np.maximum(np.einsum("ij,ij->i", rows, rows), radius**2)
         clipped = np.sqrt(shrink)[:, None] * rows

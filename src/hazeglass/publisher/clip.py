@@ -41,8 +41,7 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
-# Floating-point error of a row's norm is far below this share of it; the promise must not hang on the last bit.
-_MARGIN = 1 - 2.0**-40
+_ULP = 2.0**-52  # twice the largest relative error u of one operation
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
 
@@ -82,8 +81,14 @@ def standardise_to_lattice(
 
 
 def _inner_radius(columns: int, steps: int, radius: float) -> float:
-    """The ball that leaves the rounding its place."""
-    longest = (radius * steps - math.sqrt(columns) / 2) * _MARGIN
+    """The ball that leaves the rounding its place, and the arithmetic its errors: the promise hangs on no last bit.
+
+    With R = radius * steps and p columns, a squared length summed up in any order is at least 1 - p u of the true one
+    (p - 1 additions and a square, underflow apart, which is far below 1). So a row that counts as `longest` long, or
+    was shrunk to that by a root, a quotient and a product, is at most (1 + (p + 4) u) * longest long while p u < 1/4.
+    The five roundings below add at most 5 u R, and a margin of 2 (p + 16) u R covers both.
+    """
+    longest = radius * steps * (1 - (columns + 16) * _ULP) - math.sqrt(columns) / 2
     if longest <= 0:
         raise InputError(f"the lattice of {steps} steps is too coarse for rows of length {radius:g}; refine it.")
     return longest

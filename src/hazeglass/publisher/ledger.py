@@ -108,6 +108,7 @@ class Ledger:
                     connection.execute(SCHEMA)
                     append(connection, budget.event(_now()), previous=None)
                 os.link(draft, path)  # unlike a rename, a link never replaces what is there
+                draft.unlink()
             _sync_folder(path.parent)
         except FileExistsError:
             raise OutputError(
@@ -209,6 +210,13 @@ class Ledger:
         """The events under a lock; what the block appends is on disk when it ends, or not at all."""
         if not self.path.is_file():
             raise InputError(f"There is no ledger at {self.path}. Make one with `hazeglass ledger new`.")
+        # SQLite keeps the journal of a broken transaction beside the name it was opened by. Under another name the file
+        # would be read without it, and rolled back later, with what was charged in between.
+        if (names := self.path.stat().st_nlink) != 1:
+            raise PrivacyRefusal(
+                f"The ledger {self.path} has {names} names (hard links), and a charge made under one may be lost under "
+                "another. Remove all names but one; `find -samefile` shows them."
+            )
         try:
             with closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as connection:
                 # EXTRA is FULL and also syncs the folder, so that a power cut cannot bring a journal back.

@@ -6,8 +6,9 @@ import math
 import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from decimal import Decimal
 from functools import cached_property
-from numbers import Real
+from numbers import Number, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -32,6 +33,7 @@ _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would al
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
 _MOST_COLUMNS = 100_000
+_WHOLE = ("readings", "max_rows", "persons")
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
 
@@ -100,6 +102,7 @@ class Plan:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Plan:
         """The plan of a document with the keys of a plan.toml."""
+        document = _plain_document(document)
         check_structure(document)
         return cls(
             **document["release"],
@@ -203,13 +206,31 @@ def _plain(value: Any, key: str) -> Any:
     """Numbers as Python writes them, whatever library they came from."""
     if isinstance(value, np.bool_):
         return bool(value)
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, Number):
         return value
     try:
-        number = float(value)
+        number = float(value) if isinstance(value, Real | Decimal) else math.nan
     except OverflowError:
         number = math.inf
-    return int(number) if key in ("readings", "max_rows", "persons") and number.is_integer() else number
+    except ValueError:  # a signalling NaN
+        number = math.nan
+    if math.isnan(number):
+        raise PlanError(f"{key} must be a number, got {repr(value)[:100]}.")
+    return int(number) if key in _WHOLE and number.is_integer() else number
+
+
+def _plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a document, whose whole numbers are left as they were written."""
+
+    def section(given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {key: value if type(value) in (int, float) else _plain(value, str(key)) for key, value in given.items()}
+
+    return {
+        key: [section(entry) for entry in given] if isinstance(given, list) else section(given)
+        for key, given in document.items()
+    }
 
 
 def _said(**values: Any) -> dict[str, Any]:

@@ -27,18 +27,22 @@ FloatArray = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class SyntheticRows:
-    """Blocks of made-up rows, in the unit of the released (transformed) columns."""
+    """Blocks of made-up rows, in the unit of the released (transformed) columns.
+
+    The covariance is that of rows divided by `scale`: columns of very different units have no common scale.
+    """
 
     n: int
     mean: FloatArray
     covariance: FloatArray
+    scale: FloatArray
     entropy: int
     note: SyntheticNote
 
     def blocks(self) -> Iterator[FloatArray]:
         """The rows; drawn twice from the same generator, first to learn their mean and covariance, then to use them."""
         centre, whitener = self._whitening()
-        colour = np.linalg.cholesky(self.covariance)
+        colour = self.scale[:, None] * np.linalg.cholesky(self.covariance)
         for block in self._normals():
             yield (block - centre) @ whitener @ colour.T + self.mean
 
@@ -73,15 +77,17 @@ def synthetic_rows(
     scale = np.array(stage.scale)
     unit_mean = np.array(stage.centre) + scale * stage_mean
     mean = np.array([column.centre for column in columns]) + half * unit_mean
-    factor = scale * half
     note = SyntheticNote(widened=widening is not None, repaired_by=moved, integers_rounded=rounds)
-    return SyntheticRows(n, mean, covariance * np.outer(factor, factor), entropy, note)
+    return SyntheticRows(n, mean, covariance, scale * half, entropy, note)
 
 
 def _repaired(covariance: FloatArray) -> tuple[FloatArray, float]:
-    """The nearest positive definite matrix in the Frobenius norm, and the largest change of an entry."""
+    """The nearest matrix in the Frobenius norm without an eigenvalue below a floor, and the largest change of an entry.
+
+    Noise may leave no eigenvalue above 0, so the floor is a share of the largest in size, whatever its sign.
+    """
     values, vectors = np.linalg.eigh(covariance)
-    floor = _FLOOR * max(float(values.max()), np.finfo(float).tiny)
+    floor = _FLOOR * max(float(np.abs(values).max()), _FLOOR)
     if values[0] >= floor:
         return covariance, 0.0
     repaired = (vectors * np.maximum(values, floor)) @ vectors.T

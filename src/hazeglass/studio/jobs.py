@@ -40,15 +40,15 @@ _cancelled = threading.Event()  # in a worker: its input has closed
 class Work:
     """Something to start: an operation of the side's worker and what it is told.
 
-    `target` is what it will write: no two may write the same. `clean_up` is called when the worker was killed and could
-    not do it itself.
+    `target` is what it will write: no two may write the same. `clean_up` is called with the job's folder when the
+    worker was killed and could not do it itself.
     """
 
     operation: str
     request: dict[str, Any]
     label: str
     target: Path | None = None
-    clean_up: Callable[[], None] = lambda: None
+    clean_up: Callable[[Path], None] = lambda folder: None
 
 
 @dataclass(eq=False)
@@ -190,7 +190,7 @@ class Jobs:
         except OSError as error:
             last = {"state": "failed", "error": f"the worker could not be started: {error.strerror}."}
         if last.get("state") not in ENDED:
-            job.work.clean_up()
+            job.work.clean_up(job.folder)
         job.update(**_ending(job, last))
 
 

@@ -7,7 +7,9 @@ studio itself: plans and ledgers in, public numbers and words out.
 from __future__ import annotations
 
 import math
+import os
 import shutil
+import sys
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
@@ -23,6 +25,7 @@ from hazeglass.studio.side import Body, Side, framed_page, number_in, release_fa
 
 _LARGEST_PLAN = 16 << 20
 _LEDGER_MARK = slice(68, 72)  # where an SQLite file says whose it is
+_BEGUN = "begun"  # in a job's folder: which folder its release is being made in
 
 
 class PublisherSide(Side):
@@ -73,7 +76,7 @@ class PublisherSide(Side):
         wanted = self._wanted(body)
         confirmation(wanted["document"], wanted["ledger"])
         out = Path(wanted["out"])
-        return Work("publish", wanted, out.name, target=out, clean_up=lambda: remove_partial(out))
+        return Work("publish", wanted, out.name, target=out, clean_up=remove_partial)
 
     def _data(self, place: Any) -> Path:
         path = self._folders.resolve(place)
@@ -120,11 +123,11 @@ def _is_ledger(path: Path) -> bool:
         return file.read(_LEDGER_MARK.stop)[_LEDGER_MARK] == APPLICATION_ID.to_bytes(4, "big")
 
 
-def remove_partial(out: Path) -> None:
-    """What a killed worker left beside the place of its release."""
-    literal = out.name.replace("[", "[[]")
-    for folder in out.parent.glob(f".{literal}.partial-*"):
-        shutil.rmtree(folder, ignore_errors=True)
+def remove_partial(workspace: Path) -> None:
+    """What a killed worker left beside the place of its release; what others are making there is not touched."""
+    note = workspace / _BEGUN
+    if note.exists():
+        shutil.rmtree(note.read_text(encoding="utf-8"), ignore_errors=True)
 
 
 def plan_document(body: Body) -> dict[str, Any]:
@@ -296,6 +299,7 @@ def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
     from hazeglass.publisher.publish import publish as publish_rows
 
     plan, out = Plan.from_dict(request["document"]), Path(request["out"])
+    _note_what_is_begun(out, Path(request["workspace"]))
     # how often the rows are read for noise
     progress = _Progress(report, 1 + int(plan.adaptive) + int(plan.clip_radius == "private"), request["rows"])
     try:
@@ -306,6 +310,22 @@ def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
             raise
         release = load(out)  # it was complete before the wish to cancel arrived
     return {**release_facts(release.manifest), "name": out.name, "rows_stated": request["rows"]}
+
+
+def _note_what_is_begun(out: Path, workspace: Path) -> None:
+    """Write down the folder that this process makes its release in, before it is there.
+
+    Its name ends in random digits, and others may be publishing to the same place: Python itself says which is ours.
+    """
+    beside, start = out.resolve().parent, f".{out.name}.partial-"
+
+    def hear(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "os.mkdir":
+            folder = Path(os.fsdecode(arguments[0]))
+            if folder.parent == beside and folder.name.startswith(start):
+                (workspace / _BEGUN).write_text(str(folder), encoding="utf-8")
+
+    sys.addaudithook(hear)
 
 
 class _Progress:
