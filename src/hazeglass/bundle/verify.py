@@ -36,9 +36,9 @@ _LONGEST_INTEGER = 19
 # quotes are not tried in turn.
 _STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)', re.DOTALL)
 _NOT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
-# A column takes at least 200 bytes of a part, and in release.json less than 13 KB, 50 values and 500 quotation marks.
-_FREE_BYTES, _BYTES_PER_PART_BYTE = 1 << 20, 64
-_FREE_VALUES, _VALUES_PER_PART_BYTE, _QUOTES_PER_VALUE = 20_000, 0.25, 10
+# A column takes at least 100 bytes of a part, and in release.json less than 13 KB, 50 values and 500 quotation marks.
+_FREE_BYTES, _BYTES_PER_PART_BYTE = 1 << 20, 128
+_FREE_VALUES, _VALUES_PER_PART_BYTE, _QUOTES_PER_VALUE = 20_000, 0.5, 10
 _MOST_VALUES = 50 * MOST_FILES
 
 
