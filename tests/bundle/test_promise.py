@@ -65,7 +65,31 @@ def larger_unit(document, counted=False):
         stage["count_weight"] = 0.0 if counted else stage["radius"] ** 2 / 2
 
 
+def means_of_the_rows(document):
+    """The exact means and deviations of the test's rows, which no noise protects."""
+    for stage in document["stages"]:
+        stage.update(centre=[0.01, 0.003, -0.02], scale=[0.25, 0.24, 0.26])
+
+
+def nudged(number, key):
+    def change(document):
+        document["stages"][number][key][1] += 1e-6
+
+    return change
+
+
 CHANGES = {
+    "means of the rows": (means_of_the_rows, "a first stage that is not about the public centre"),
+    "a first stage about another centre": (nudged(0, "centre"), "a first stage that is not about the public centre"),
+    "a first stage on another scale": (nudged(0, "scale"), "a first stage that is not about the public centre"),
+    "a first stage of curves": (
+        lambda d: d["stages"][0].update(features="hermite"),
+        "a first stage that is not about the public centre",
+    ),
+    "a second stage about another centre": (nudged(1, "centre"), "does not follow from the stage before"),
+    "a second stage on another scale": (nudged(1, "scale"), "does not follow from the stage before"),
+    "three stages": (lambda d: d["stages"].append(d["stages"][1]), "not a valid manifest"),
+    "a coarse lattice": (lambda d: d["stages"][0].update(steps=1), "rounded rows may be longer; 2 are needed"),
     "a larger unit": (lambda d: larger_unit(d), "whose noise gives"),
     "a person whose rows are counted": (lambda d: larger_unit(d, counted=True), "does not protect the number of rows"),
     "a person without a number of them": (lambda d: d["unit"].update(name="person"), "state the number of persons"),
@@ -291,3 +315,52 @@ def test_a_step_that_does_not_divide_the_range_is_counted_whole(make_plan, table
     reseal(release.path, coarse)
     with pytest.raises(BundleError, match="only gives mu = 1 "):
         hg.load(release.path)
+
+
+def coarse_lattice(steps):
+    """A lattice of so many steps in half a column's range, with noise in proportion, so that mu is as it was."""
+
+    def change(document):
+        for column in document["columns"]:
+            spec = column["cell_noise"]
+            half = 4.0
+            scale = spec["scale"] * steps / (half / spec["step"])
+            spec.update(step=half / steps, scale=scale, variance=(scale**2 + 1 / 12) * (half / steps) ** 2)
+
+    return change
+
+
+def test_the_lattice_of_a_clipped_table_keeps_rows_in_their_ball(make_plan, table, tmp_path):
+    """On three steps the row (1, 1, 1)/sqrt(3) of length 1 would be rounded to one of length 1.15."""
+    release = hg.publish(table, make_plan(form="table", clip_radius=1.0), tmp_path / "r")
+    assert hg.load(reseal(release.path)).manifest == release.manifest
+    for steps, message in ((3, "so coarse that rounded rows may be longer; 18 are needed"), (40.5, "several lattices")):
+        reseal(release.path, coarse_lattice(steps))
+        with pytest.raises(BundleError, match=message):
+            hg.load(release.path)
+        reseal(release.path, coarse_lattice(1000))
+
+
+def test_the_columns_of_a_clipped_table_share_a_lattice(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(form="table", clip_radius=1.0), tmp_path / "r")
+
+    def change(document):
+        honest = [dict(column["cell_noise"]) for column in document["columns"]]
+        coarse_lattice(100)(document)
+        document["columns"][0]["cell_noise"] = honest[0]
+
+    reseal(release.path, change)
+    with pytest.raises(BundleError, match="several lattices"):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+@pytest.mark.parametrize("change", [{}, {"protects": "person", "id_column": "id", "max_rows": 3}])
+def test_every_honest_second_stage_follows_from_the_first(make_plan, tmp_path, columns, change):
+    rng = np.random.default_rng(columns)
+    names = [f"c{k}" for k in range(columns)]
+    rows = {name: rng.standard_normal(300) * 10.0 ** rng.integers(-3, 1) for name in names}
+    for budget in ({"epsilon": 0.01, "delta": 1e-6}, {"epsilon": 50.0, "delta": 1e-6}):
+        plan = make_plan(columns=names, budget=budget, **change)
+        place = tmp_path / str(budget["epsilon"])
+        hg.load(hg.publish(pa.table({**rows, "id": np.arange(300) // 3}), plan, place).path)

@@ -12,10 +12,10 @@ from hazeglass.analyst.moments import covariance_of
 from hazeglass.analyst.selection import effective_rows
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.features.standardise import standardisation
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit, moments_distance
 from hazeglass.publisher import moments as module
-from hazeglass.publisher.moments import standardisation
 from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.rows import Rows
 from simulate import simulate

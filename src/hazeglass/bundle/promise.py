@@ -6,18 +6,23 @@ A forger who recomputes every hash can still not state a mu that the stated nois
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
 from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, pooled_rows
-from hazeglass.bundle.moments import moment_rows
+from hazeglass.bundle.moments import ReleasedMoments, moment_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.standardise import standardisation
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, lattice_noise
 from hazeglass.guarantee.units import (
     Unit,
     bisect_radius,
     count_weight,
+    fewest_steps_in_ball,
     moments_distance,
     questions,
     radius_grid,
@@ -25,6 +30,7 @@ from hazeglass.guarantee.units import (
 )
 
 _TOLERANCE = 1e-6
+_ROUNDING = 1e-9  # what the same arithmetic on another computer may change
 _LEAST_LOSS_PER_DRAW = 2.0**-128  # noise is made of numbers of 128 bits, so no draw of it is closer to the ideal
 
 
@@ -134,7 +140,27 @@ def _table_mu(manifest: Manifest) -> float:
     distance = table_distance(manifest.unit, columns=p, rows=manifest.n, radius=manifest.clip_radius)
     # A set: the exact mu of the discrete Gaussian takes up to 50 ms, and columns are often alike.
     cells = {_cell_range(column, clipped=manifest.clip_radius is not None) for column in manifest.columns}
+    if manifest.clip_radius is not None:
+        _check_shared_lattice(manifest.columns, manifest.clip_radius)
     return max(noise.mu(steps) for noise, steps in cells) * distance / 2
+
+
+def _check_shared_lattice(columns: Sequence[Column], radius: float) -> None:
+    """Clipped rows are rounded on one lattice, fine enough for the rounded row to stay in the ball."""
+    steps = [column.half_width / column.cell_noise.step for column in columns if column.cell_noise is not None]
+    whole = round(steps[0])
+    if not all(math.isclose(step, whole, rel_tol=_ROUNDING) for step in steps):
+        raise BundleError("release.json rounds clipped rows on several lattices. Do not rely on it.")
+    _check_ball(whole, radius, fewest_steps_in_ball(len(columns), "table"))
+
+
+def _check_ball(steps: int, radius: float, fewest: float) -> None:
+    """Rounding moves no row out of its ball."""
+    if not steps * radius >= fewest * (1 - _ROUNDING):
+        raise BundleError(
+            f"release.json rounds rows that were clipped to a length of {radius:g} to {steps:,} steps, which is so "
+            f"coarse that rounded rows may be longer; {math.ceil(fewest / radius):,} are needed. Do not rely on it."
+        )
 
 
 def _cell_range(column: Column, *, clipped: bool) -> tuple[LatticeNoise, int]:
@@ -158,6 +184,10 @@ def _cell_range(column: Column, *, clipped: bool) -> tuple[LatticeNoise, int]:
 def _moments_mu(manifest: Manifest) -> float:
     """The mu that the noise of all stages, and of the search for a radius, gives together."""
     spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
+    if not _is_plain(manifest.stages[0]):
+        raise BundleError(
+            "release.json has a first stage that is not about the public centre on the public scale. Do not rely on it."
+        )
     search = manifest.radius_search
     if any(stage.rows != manifest.n for stage in manifest.stages if not stage.count_weight):
         raise BundleError("release.json has a stage of another number of rows than the release. Ask for a new copy.")
@@ -199,7 +229,7 @@ def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
 def _stage_mu(stage: Stage, unit: Unit) -> float:
     p = len(stage.centre)
     rows_in_ball = unit.name in ("record", "person")
-    plain = not any(stage.centre) and all(scale == 1 for scale in stage.scale) and stage.features == "linear"
+    plain = _is_plain(stage)
     if not rows_in_ball and not plain:
         raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
     if rows_in_ball and not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
@@ -208,9 +238,29 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
     if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     columns = p * DEGREES[stage.features]
+    if stage.clipped:
+        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(columns, "moments"))
     mu = moments_distance(unit, columns=columns, radius=stage.radius, mean_weight=stage.mean_weight) / stage.tau
     if not abs(mu - stage.mu) <= _TOLERANCE * stage.mu:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
         )
     return mu
+
+
+def _is_plain(stage: Stage) -> bool:
+    return not any(stage.centre) and all(scale == 1 for scale in stage.scale) and stage.features == "linear"
+
+
+def check_standardised(stages: Sequence[Stage], moments: Sequence[ReleasedMoments]) -> None:
+    """A second stage has the centre and the scale that the rule makes of what the first one released, and no other:
+    numbers from elsewhere may be the data's own."""
+    for stage, before in zip(stages[1:], moments, strict=False):
+        squares, noise = np.diag(before.second), np.diag(before.second_noise_sd)
+        expected = standardisation(before.mean, squares, before.mean_noise_sd, noise)
+        for stated, made in zip((stage.centre, stage.scale), expected, strict=True):
+            if not np.allclose(stated, made, rtol=_ROUNDING, atol=_ROUNDING * 1e-3):
+                raise BundleError(
+                    "release.json has a stage whose centre or scale does not follow from the stage before it. "
+                    "Do not rely on it."
+                )

@@ -28,7 +28,7 @@ from hazeglass.bundle.moments import (
     moments_from_arrow,
     moments_schema,
 )
-from hazeglass.bundle.promise import check_manifest
+from hazeglass.bundle.promise import check_manifest, check_standardised
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
 from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
 from hazeglass.bundle.verify import check_files, parse_checksums, read_checksums, read_manifest
@@ -183,7 +183,7 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         not_compared = check_derived(folder, manifest)
         release = Release(folder, manifest, signature=signature, not_compared=not_compared)
         if release.form != "table":
-            release.moments()
+            check_standardised(manifest.stages, release.moments())
     if temporary:
         weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
     return release
