@@ -16,7 +16,7 @@ from hazeglass.errors import BundleError
 
 from .forgery import AS_RELEASED, reseal, write_part
 
-TYPES = {"x": [2, 5], "y": [2, 5]}
+TYPES = {"x": 2, "y": 5}
 LARGEST = 1 << 16
 
 
@@ -191,7 +191,7 @@ def test_moments_and_text_are_read_as_well(tmp_path):
     with pq.ParquetWriter(path, schema, **AS_RELEASED, use_dictionary=["left", "right"]) as writer:
         for _ in range(20):
             writer.write_batch(pa.RecordBatch.from_pylist([{"left": "a"}, {"left": "b" * 300, "value": 1.0}], schema))
-    types = {field.name: [PHYSICAL_TYPES[str(field.type)]] for field in schema}
+    types = {field.name: PHYSICAL_TYPES[str(field.type)] for field in schema}
     assert read(path, types, row_groups=20) == 40
 
 

@@ -93,9 +93,7 @@ def test_parts_of_different_types_are_no_table(release):
     add_part(release, "data/part-00000.parquet", rows.slice(0, 300))
     other = rows.slice(300).set_column(0, "a", pa.array(range(300), pa.int64()))
     add_part(release, "data/part-00001.parquet", other)
-    forged = hg.load(reseal(release.path))
-    with pytest.raises(BundleError, match="do not have the same columns"):
-        forged.table()
+    refused(reseal(release.path), "column 'a' does not hold numbers of the right kind")
 
 
 def test_a_column_of_text_is_refused(release):

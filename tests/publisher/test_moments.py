@@ -249,6 +249,14 @@ def test_a_drowned_column_gets_a_scale_that_is_finite_and_in_the_box():
     assert np.all((scale > 0) & (scale <= 1))
 
 
+def test_a_single_column_under_any_noise_is_standardised():
+    """Its variance is its own average, so the spread about it is 0 and all of it is noise."""
+    for noise in (1e-9, 1.0, 1e6):
+        centre, scale = standardisation(np.array([0.0]), np.array([0.2]), noise, noise)
+        assert centre[0] == 0
+        assert 0 < scale[0] <= 1
+
+
 def test_many_releases_at_once_are_standardised_one_by_one():
     rng = np.random.default_rng(1)
     mean, squares = rng.normal(size=(5, 4)) * 0.2, rng.uniform(0.1, 0.3, size=(5, 4))

@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -83,10 +83,10 @@ _PAGE = _Struct(
 )
 
 
-def footer_rows(path: Path, name: str, types: Mapping[str, Sequence[int]], row_groups: int, largest: int) -> int:
+def footer_rows(path: Path, name: str, types: Mapping[str, int], row_groups: int, largest: int) -> int:
     """How many rows a part holds; refused unless its columns are those of `types` and its footer is sound.
 
-    `types` gives the numbers of the Parquet types that each column may have; `row_groups` and `largest` bound how many
+    `types` gives the number of each column's Parquet type; `row_groups` and `largest` bound how many
     row groups the file and how many bytes the footer has.
     """
     raw = _footer_bytes(path, name, largest)
@@ -121,15 +121,15 @@ def _footer_bytes(path: Path, name: str, largest: int) -> bytes:
         return file.read(length)
 
 
-def _check_schema(name: str, schema: list[dict[str, Any]], types: Mapping[str, Sequence[int]]) -> None:
+def _check_schema(name: str, schema: list[dict[str, Any]], types: Mapping[str, int]) -> None:
     """A root, and one optional column of numbers or text below it for each that is expected."""
     root, *columns = schema or [{}]
     if root.get("children") != len(columns) or any("children" in column for column in columns):
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
     if [element["name"] for element in schema] != [b"schema", *(expected.encode() for expected in types)]:
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-    for column, (label, allowed) in zip(columns, types.items(), strict=True):
-        if column.get("type") not in allowed or column.get("repetition") != _OPTIONAL:
+    for column, (label, kind) in zip(columns, types.items(), strict=True):
+        if column.get("type") != kind or column.get("repetition") != _OPTIONAL:
             raise BundleError(f"{name}: column {label[:100]!r} does not hold numbers of the right kind.")
 
 

@@ -91,6 +91,11 @@ class Column:
         return values if self.transform is None else TRANSFORMS[self.transform].apply(values)
 
     @property
+    def whole(self) -> bool:
+        """Whether its released values could be whole numbers: a transform leaves none."""
+        return self.kind == "integer" and self.transform is None
+
+    @property
     def label(self) -> str:
         """What the released values are, for people: 'log(raf)'."""
         return self.name if self.transform is None else TRANSFORMS[self.transform].label.format(self.name)
@@ -214,6 +219,13 @@ class Manifest:
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def whole_columns(self) -> tuple[bool, ...]:
+        """Which columns of rows hold whole numbers: a ball shared with others leaves a column no lattice of its own."""
+        table = self.form == "table" and self.clip_radius is None
+        whole = table or (self.synthetic is not None and self.synthetic.integers_rounded)
+        return tuple(whole and column.whole for column in self.columns)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is written as release.json."""

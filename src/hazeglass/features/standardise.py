@@ -43,4 +43,5 @@ def _shrunk_variances(noisy: FloatArray, noise_sd: FloatArray) -> FloatArray:
 
 def _signal_share(square: FloatArray, noise_sd: FloatArray) -> FloatArray:
     """Which part of a mean square is not noise."""
-    return np.asarray(np.maximum(0.0, 1 - noise_sd**2 / np.maximum(square, np.finfo(float).tiny)))
+    noise = np.square(noise_sd)
+    return np.asarray(1 - noise / np.maximum(square, np.maximum(noise, np.finfo(float).tiny)))

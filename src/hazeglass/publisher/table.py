@@ -163,7 +163,7 @@ def _rounded_up(scale: float) -> float:
 
 def _keeps_integers(column: Column, *, clipped: bool) -> bool:
     """A transform, or a ball shared with other columns, leaves an integer column no lattice of its own."""
-    return column.kind == "integer" and column.transform is None and not clipped
+    return column.whole and not clipped
 
 
 def _noisy_integers(column: Column, raw: FloatArray, noise: IntArray) -> IntArray:
