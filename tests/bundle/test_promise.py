@@ -111,6 +111,32 @@ CHANGES = {
     "half an integer": (lambda d: d["columns"][0].update(kind="integer", upper=4.5), "must be whole"),
     "a part twice": (lambda d: d["files"].append(d["files"][0]), "lists a file twice"),
     "a tiny mu": (lambda d: d.update(mu=1e-300), "Do not rely on it|no release can have"),
+    "a message among the versions": (
+        lambda d: d["versions"].update({"certified: epsilon 0.003 by": "1"}),
+        "not a valid manifest: versions",
+    ),
+    "a message as a version": (
+        lambda d: d["versions"].update(python="3.11 certified"),
+        "not a valid manifest: versions",
+    ),
+    "a long name among the versions": (lambda d: d["versions"].update({"x" * 900: "1"}), "not a valid manifest"),
+    "many versions": (lambda d: d["versions"].update({f"x{k}": "1" for k in range(9)}), "not a valid manifest"),
+    "no version of hazeglass": (lambda d: d["versions"].pop("hazeglass"), "not a valid manifest: versions"),
+    "a hazeglass of another format": (lambda d: d["versions"].update(hazeglass="0.1.9"), "writes another format"),
+    "a message for a time": (lambda d: d.update(created="2026-01-01, certified"), "not a valid manifest: created"),
+    "a time of no calendar": (lambda d: d.update(created="2026-02-30T00:00:00Z"), "that no calendar has"),
+    "a line behind the time": (lambda d: d.update(created=d["created"] + "\n"), "not a valid manifest: created"),
+    "a line behind the format": (lambda d: d.update(format_version="2.0\n"), "not a valid manifest: format_version"),
+    "a line behind a hash": (
+        lambda d: d["files"][0].update(sha256=d["files"][0]["sha256"] + "\n"),
+        "not a valid manifest: files",
+    ),
+    "rows that are no integer": (lambda d: d.update(n=float(d["n"])), "not a valid manifest: n:"),
+    "rows of a stage that are no integer": (
+        lambda d: d["stages"][0].update(rows=float(d["n"])),
+        "not a valid manifest: stages",
+    ),
+    "truth for a number": (lambda d: d["unit"].update(max_rows=True), "not a valid manifest: unit"),
     "an old version": (lambda d: d.update(format_version="0.9"), "no format version"),
     "no version": (lambda d: d.pop("format_version"), "no format version"),
 }
@@ -151,6 +177,7 @@ SEARCHES = {
     "a search that costs nothing": (search(mu=1e-9), "a search of another mu"),
     "a search that costs more": (search(mu=5.0), "a search of another mu"),
     "a perfect sampler": (search(total_variation=0.0), "closer to the ideal"),
+    "a poor sampler": (search(total_variation=1e-20), "farther from the ideal"),
     "a stage of another radius": (
         lambda d: d["stages"][0].update(radius=1.0),
         "another clip radius|gives",
@@ -201,6 +228,8 @@ OTHER_FORMS = {
     "synthetic rows without a note": ("synthetic", {"synthetic": None}, "a synthetic release does not have"),
     "a perfect sampler of moments": ("moments", {"delta_slack": 0.0}, "closer to the ideal"),
     "a perfect sampler of a table": ("table", {"delta_slack": 0.0}, "closer to the ideal"),
+    "a poor sampler of moments": ("moments", {"delta_slack": 1e-9}, "farther from the ideal than ours"),
+    "a useless sampler of a table": ("table", {"delta_slack": 1e300}, "farther from the ideal than ours"),
     "a sampler of fewer draws": ("table", {"delta_slack": 1e-38}, "closer to the ideal"),
 }
 
@@ -364,3 +393,26 @@ def test_every_honest_second_stage_follows_from_the_first(make_plan, tmp_path, c
         plan = make_plan(columns=names, budget=budget, **change)
         place = tmp_path / str(budget["epsilon"])
         hg.load(hg.publish(pa.table({**rows, "id": np.arange(300) // 3}), plan, place).path)
+
+
+@pytest.mark.parametrize("budget", [{"mu": 1e-4}, {"epsilon": 500.0, "delta": 1e-6}, {"mu": 30.0}])
+@pytest.mark.parametrize("name", FORMS)
+def test_the_sampler_of_every_honest_release_is_accepted(make_plan, table, tmp_path, name, budget):
+    hg.load(hg.publish(table, make_plan(budget=budget, **FORMS[name]), tmp_path / "r").path)
+
+
+def test_the_loss_of_our_worst_sampler_is_within_what_a_reader_accepts():
+    from hazeglass.bundle.promise import _LEAST_LOSS_PER_DRAW, _MOST_LOSS_PER_DRAW
+    from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
+    from hazeglass.publisher.noise import total_variation
+
+    losses = [total_variation(kind(2.0**k)) for kind in (RoundedGaussian, DiscreteGaussian) for k in range(-6, 58)]
+    assert min(losses) > _LEAST_LOSS_PER_DRAW
+    assert max(losses) < _MOST_LOSS_PER_DRAW / 2
+
+
+def test_synthetic_rows_are_made_from_columns_and_not_from_curves(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(form="synthetic"), tmp_path / "r")
+    reseal(release.path, lambda document: document["stages"][1].update(features="hermite"))
+    with pytest.raises(BundleError, match="synthetic rows of moments"):
+        hg.load(release.path)

@@ -18,6 +18,7 @@ from hazeglass.guarantee.units import Unit
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "2.0"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 Form = Literal["table", "moments", "synthetic"]
 Kind = Literal["continuous", "integer"]
 Noise = Literal["rounded", "discrete"]

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from datetime import datetime
 
 import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, pooled_rows
+from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage, pooled_rows
 from hazeglass.bundle.moments import ReleasedMoments, moment_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
@@ -31,7 +32,8 @@ from hazeglass.guarantee.units import (
 
 _TOLERANCE = 1e-6
 _ROUNDING = 1e-9  # what the same arithmetic on another computer may change
-_LEAST_LOSS_PER_DRAW = 2.0**-128  # noise is made of numbers of 128 bits, so no draw of it is closer to the ideal
+# Noise is made of numbers of 128 bits, so no draw of it is closer to the ideal; the worst of ours is off by 2^-109.8.
+_LEAST_LOSS_PER_DRAW, _MOST_LOSS_PER_DRAW = 2.0**-128, 2.0**-108
 
 
 def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
@@ -40,8 +42,8 @@ def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
     _check_shape(manifest)
     try:
         _check_quotes(manifest)
-        _check_slack(manifest)
         stated = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
+        _check_slack(manifest)
     except BundleError:
         raise
     except (ArithmeticError, ValueError) as error:
@@ -84,6 +86,8 @@ def _check_shape(manifest: Manifest) -> None:
         )
     if bool(manifest.stages) == table or (table and manifest.radius_search is not None):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
+    if manifest.form == "synthetic" and manifest.stages[-1].features != "linear":
+        raise BundleError("release.json has synthetic rows of moments that no rows are made from. Do not rely on it.")
     if (manifest.clip_radius is not None) > table or (manifest.synthetic is not None) != (manifest.form == "synthetic"):
         raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
     if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
@@ -94,6 +98,10 @@ def _check_shape(manifest: Manifest) -> None:
     most_rows = manifest.n if manifest.persons is None else manifest.persons * unit.max_rows
     if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows:
         raise BundleError("release.json states more rows than its persons can have. Do not rely on it.")
+    try:
+        datetime.strptime(manifest.created, TIME_FORMAT)
+    except ValueError:
+        raise BundleError("release.json was made at a time that no calendar has. Ask for a new copy.") from None
     if (manifest.order is not None) != table:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
     if (unit.readings > 1) > (unit.name == "readings") or (unit.max_rows > 1) > person:
@@ -120,7 +128,7 @@ def _check_quotes(manifest: Manifest) -> None:
 
 
 def _check_slack(manifest: Manifest) -> None:
-    """What the sampler's distance from the ideal adds to delta cannot be less than that of the best one."""
+    """What the sampler's distance from the ideal adds to delta is not less than the best one's, nor more than ours."""
     search = manifest.radius_search
     answers = 0 if search is None else len(search.answers)
     draws = answers + sum(
@@ -128,10 +136,15 @@ def _check_slack(manifest: Manifest) -> None:
     )
     if manifest.form == "table":
         draws = manifest.n * len(manifest.columns)
-    least = (1 + math.exp(min(manifest.epsilon, 600.0))) * draws * _LEAST_LOSS_PER_DRAW
-    stated = manifest.delta_slack >= least * (1 - _TOLERANCE)
-    if not stated or (search is not None and search.total_variation < answers * _LEAST_LOSS_PER_DRAW):
+    losses = [(manifest.delta_slack, (1 + math.exp(min(manifest.epsilon, 600.0))) * draws)]
+    if search is not None:
+        losses.append((search.total_variation, float(answers)))
+    if any(loss < times * _LEAST_LOSS_PER_DRAW * (1 - _TOLERANCE) for loss, times in losses):
         raise BundleError("release.json states a sampler that is closer to the ideal than any is. Do not rely on it.")
+    if any(loss > times * _MOST_LOSS_PER_DRAW for loss, times in losses):
+        raise BundleError(
+            "release.json states a sampler that is farther from the ideal than ours is. Do not rely on it."
+        )
 
 
 def _table_mu(manifest: Manifest) -> float:

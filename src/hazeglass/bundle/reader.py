@@ -193,7 +193,7 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         manifest = read_manifest(folder, sums)
         check_manifest(manifest, sums)
         check_parts(folder, manifest)
-        not_compared = check_derived(folder, manifest)
+        not_compared = check_derived(folder, manifest, signature)
         release = Release(folder, manifest, signature=signature, not_compared=not_compared)
         if release.form != "table":
             check_standardised(manifest.stages, release.moments())

@@ -246,7 +246,18 @@ def _check_format(document: Any) -> None:
 def _validator() -> Any:
     import jsonschema
 
-    return jsonschema.Draft202012Validator(release_schema())
+    draft = jsonschema.Draft202012Validator
+    # JSON Schema takes 200.0 for an integer, which Python does not, and Python lets a line end follow a pattern's end.
+    whole = draft.TYPE_CHECKER.redefine("integer", lambda _, value: type(value) is int)
+    strict = jsonschema.validators.extend(draft, {"pattern": _matches}, type_checker=whole)
+    return strict(release_schema())
+
+
+def _matches(validator: Any, pattern: str, value: Any, schema: Any) -> Iterator[Exception]:
+    import jsonschema
+
+    if isinstance(value, str) and not re.search(pattern.removesuffix("$") + r"\Z", value):
+        yield jsonschema.ValidationError(f"{value[:60]!r} does not match {pattern}")
 
 
 def _check_schema(document: dict[str, Any]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,13 +23,17 @@ from hazeglass.cli.terminal import (
     plain,
 )
 from hazeglass.compute.engines import EngineName
-from hazeglass.errors import HazeglassWarning, SimulationError
+from hazeglass.errors import SimulationError
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
     from hazeglass.bundle.reader import Release
 
 __all__ = ["key_app", "publish", "recover", "show_edges", "verify"]
+
+KeyOption = Annotated[
+    Path | None, typer.Option(help="The publisher's public key: refuse what it did not sign.", metavar="KEY.pub")
+]
 
 key_app = group("Make keys to sign releases with.")
 
@@ -122,9 +125,7 @@ def _rehearse(
 @clear_errors
 def verify(
     release: ReleaseArgument,
-    key: Annotated[
-        Path | None, typer.Option(help="The publisher's public key: refuse what it did not sign.", metavar="KEY.pub")
-    ] = None,
+    key: KeyOption = None,
     simulation: Annotated[
         bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
     ] = False,
@@ -135,9 +136,8 @@ def verify(
     from hazeglass.bundle.reader import load
 
     printer = Printer(json, quiet)
-    with printer.watch("checking"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", HazeglassWarning)  # what it would say is said below
-        loaded = load(release, key=key)
+    with printer.watch("checking"):
+        loaded = load(release, key=key)  # what another version wrote, it says on standard error, quiet or not
         loaded.check_values()
     manifest = loaded.manifest
     checked = {"signature": loaded.signature, "not_compared": list(loaded.not_compared)}
@@ -167,11 +167,6 @@ _ORIGIN = {
 def _tell_origin(release: Release, printer: Printer) -> None:
     """What was checked about where the release comes from, and what was not."""
     printer.say(_ORIGIN[release.signature])
-    if release.not_compared:
-        printer.say(
-            f"Another version of hazeglass wrote {', '.join(release.not_compared)}: they were not compared with "
-            "release.json, which is the truth."
-        )
 
 
 @clear_errors
@@ -193,6 +188,7 @@ def recover(
     ] = "as-is",
     engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = "threads",
     scheduler: SchedulerOption = None,
+    key: KeyOption = None,
     json: JsonOption = False,
     quiet: QuietOption = False,
 ) -> None:
@@ -205,7 +201,7 @@ def recover(
     check_new(out)
     with printer.watch("recovering the graph"):
         graph = recover(
-            load(release),
+            load(release, key=key),
             alpha=alpha,
             select=select,
             fdr=fdr,
@@ -244,7 +240,7 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
 
 
 def _summary(manifest: Manifest) -> dict[str, Any]:
-    kept = ("title", "form", "n", "persons", "mu", "epsilon", "delta", "simulation")
+    kept = ("title", "form", "n", "persons", "mu", "epsilon", "delta", "delta_slack", "simulation")
     return {
         **{key: getattr(manifest, key) for key in kept},
         "unit": manifest.unit.name,
@@ -263,3 +259,4 @@ def _describe(release: Release, printer: Printer) -> None:
     printer.say(f"{plain(manifest.title)}: {manifest.form}, {size}, {len(manifest.columns)} columns.")
     for sentence in words.promise:
         printer.say(f"  {sentence}")
+    printer.say(f"  The sampler's distance from the ideal adds at most {manifest.delta_slack:.2g} to delta.")

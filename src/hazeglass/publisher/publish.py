@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
+from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
@@ -216,7 +216,7 @@ def describe(
         stages=stages,
         radius_search=search,
         synthetic=synthetic,
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=datetime.now(UTC).strftime(TIME_FORMAT),
         versions={
             "hazeglass": __version__,
             "python": platform.python_version(),
