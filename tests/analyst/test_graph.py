@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.export import never_a_formula
+from hazeglass.analyst.export import never_a_formula, write_gexf, write_graphml
 from hazeglass.analyst.graph import Graph
 from hazeglass.errors import InputError
 
@@ -88,6 +88,20 @@ def test_formats_read_back(graph, tmp_path):
     assert graph.write(tmp_path / "g.csv").read_text().count("\n") == 3
     with pytest.raises(InputError, match="can be written as"):
         graph.write(tmp_path / "g.xyz")
+
+
+def test_names_that_xml_cannot_hold_are_replaced(graph, tmp_path):
+    odd = ("\ufffe\uffff", "x\x00y\x1b", "\ud800", "a\x9b\U0001f600\U0010ffff\ufdd0")
+    renamed = dict(zip(NAMES, odd, strict=True))
+    rows = [
+        {**row, "source": renamed[row["source"]], "target": renamed[row["target"]]} for row in graph.edges.to_pylist()
+    ]
+    for suffix, write in ((".graphml", write_graphml), (".gexf", write_gexf)):
+        write(odd, rows, tmp_path / f"g{suffix}")
+        ElementTree.parse(tmp_path / f"g{suffix}")
+        text = (tmp_path / f"g{suffix}").read_text(encoding="utf-8")
+        assert "\ufffd\ufffd" in text
+        assert "x\ufffdy\ufffd" in text
 
 
 def test_an_empty_graph_can_be_written(tmp_path):

@@ -14,7 +14,9 @@ from hazeglass.bundle.footer import PHYSICAL_TYPES, footer_rows
 from hazeglass.bundle.moments import moments_schema
 from hazeglass.errors import BundleError
 
-TYPES = {"x": [2, 5], "y": [2, 5]}
+from .forgery import AS_RELEASED, reseal, write_part
+
+TYPES = {"x": 2, "y": 5}
 LARGEST = 1 << 16
 
 
@@ -23,7 +25,7 @@ def part(tmp_path):
     """A part of a table in three row groups."""
     rows = {"x": np.arange(300) % 7, "y": np.random.default_rng(1).standard_normal(300)}
     path = tmp_path / "part.parquet"
-    pq.write_table(pa.table(rows), path, row_group_size=100, compression="none", use_dictionary=["x", "y"])
+    write_part(pa.table(rows), path, row_group_size=100, use_dictionary=["x", "y"])
     return path
 
 
@@ -116,6 +118,21 @@ def chunk(tree):
     return groups(tree)[0][1][1][1][0][3][1]
 
 
+def insert(fields, number, value):
+    """A field in its place among the others."""
+    fields[number] = value
+    ordered = sorted(fields.items())
+    fields.clear()
+    fields.update(ordered)
+
+
+def longer(tree, fields, number):
+    """The same number with more bytes than it needs, and so with room for a message."""
+    marker = 123_456_789
+    fields[number][1] = marker
+    return encode(12, tree).replace(spell(marker << 1), b"\x85" * 30 + b"\0")
+
+
 FORGERIES = {
     "a chunk too many": (lambda t: groups(t)[0][1][1][1].append(groups(t)[0][1][1][1][0]), "with other columns"),
     "a chunk too few": (lambda t: groups(t)[0][1][1][1].pop(), "with other columns"),
@@ -131,7 +148,19 @@ FORGERIES = {
     "a type of its own": (lambda t: chunk(t)[1].__setitem__(1, 5), "with other columns"),
     "a part elsewhere": (lambda t: groups(t)[0][1][1][1].insert(0, {1: [8, b"/etc/passwd"]}), "not a readable"),
     "encryption": (lambda t: t.update({8: [12, {1: [12, {}]}]}), "not a readable"),
-    "notes": (lambda t: t[5][1][1].append({1: [8, b"note"], 2: [8, b"text"]}), "carries notes"),
+    "notes": (lambda t: insert(t, 5, [9, [12, [{1: [8, b"note"], 2: [8, b"text"]}]]]), "carries notes"),
+    "Arrow's schema": (lambda t: insert(t, 5, [9, [12, [{1: [8, b"ARROW:schema"], 2: [8, b""]}]]]), "carries notes"),
+    "a writer with a message": (lambda t: t[6].__setitem__(1, t[6][1] + b" raw rows: 1 2 3"), "carries notes"),
+    "a writer of another name": (lambda t: t[6].__setitem__(1, b"evil"), "carries notes"),
+    "a root with a message": (lambda t: t[2][1][1][0].__setitem__(4, [8, b"raw rows"]), "does not have the columns"),
+    "more orders than columns": (lambda t: t[7][1][1].append({1: [12, {}]}), "carries notes"),
+    "statistics": (lambda t: insert(chunk(t), 12, [12, {5: [8, b"\0" * 8], 6: [8, b"\0" * 8]}]), "not a readable"),
+    "a number spelled at length": (lambda t: longer(t, groups(t)[0], 2), "not a readable"),
+    "a list of encodings that says more": (lambda t: chunk(t)[2][1][1].extend([104, 105]), "pages as no release"),
+    "another count of pages": (lambda t: chunk(t)[13][1][1][0].__setitem__(3, [5, 77]), "pages as no release"),
+    "another start": (lambda t: chunk(t)[9].__setitem__(1, 4), "pages as no release"),
+    "another dictionary": (lambda t: chunk(t)[11].__setitem__(1, 5), "pages as no release"),
+    "more bytes in a chunk": (lambda t: chunk(t).update({6: [6, 500], 7: [6, 500]}), "pages as no release"),
     "a list of another type": (lambda t: chunk(t)[2].__setitem__(1, [8, [b"a"]]), "not a readable"),
     "a column inside a column": (lambda t: t[2][1][1][1].update({5: [5, 1]}), "does not have the columns"),
     "a column that is always there": (lambda t: t[2][1][1][1].__setitem__(3, [5, 0]), "numbers of the right kind"),
@@ -159,10 +188,10 @@ def test_an_honest_footer_is_read_as_pyarrow_reads_it(part):
 
 def test_moments_and_text_are_read_as_well(tmp_path):
     schema, path = moments_schema(), tmp_path / "moments.parquet"
-    with pq.ParquetWriter(path, schema, compression="none", use_dictionary=["left", "right"]) as writer:
+    with pq.ParquetWriter(path, schema, **AS_RELEASED, use_dictionary=["left", "right"]) as writer:
         for _ in range(20):
             writer.write_batch(pa.RecordBatch.from_pylist([{"left": "a"}, {"left": "b" * 300, "value": 1.0}], schema))
-    types = {field.name: [PHYSICAL_TYPES[str(field.type)]] for field in schema}
+    types = {field.name: PHYSICAL_TYPES[str(field.type)] for field in schema}
     assert read(path, types, row_groups=20) == 40
 
 
@@ -172,6 +201,69 @@ def test_a_forged_footer_is_refused(part, name):
     forge(part, change)
     with pytest.raises(BundleError, match=message):
         read(part)
+
+
+def with_page(path, place, change):
+    """Change the head of the first page that starts at `place`, and every offset behind it."""
+    raw = path.read_bytes()
+    head, end = decode(raw, place, 12)
+    change(head)
+    new = encode(12, head)
+    assert len(new) == end - place
+    path.write_bytes(raw[:place] + new + raw[end:])
+
+
+PAGES = {
+    "more values than rows": lambda page: page[5][1].__setitem__(1, [5, 125]),
+    "fewer values than rows": lambda page: page[5][1].__setitem__(1, [5, 99]),
+    "another encoding": lambda page: page[5][1].__setitem__(2, [5, 7]),
+    "other levels": lambda page: page[5][1].__setitem__(3, [5, 4]),
+    "another kind": lambda page: page.__setitem__(1, [5, 3]),
+    "more bytes unpacked": lambda page: page.__setitem__(2, [5, page[2][1] + 1]),
+    "statistics that say nothing": lambda page: page[5][1].update({5: [12, {3: [6, 0]}]}) or page.pop(3),
+}
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_forged_page_is_refused(part, name):
+    first = pq.read_metadata(part).row_group(0).column(0).data_page_offset
+    with_page(part, first, PAGES[name])
+    with pytest.raises(BundleError, match=r"pages as no release|leaves out"):
+        read(part)
+
+
+def test_a_dictionary_has_no_more_entries_than_rows(part):
+    with_page(part, 4, lambda page: page[7][1].__setitem__(1, [5, 60]))
+    assert read(part) == 300
+    with_page(part, 4, lambda page: page[7][1].__setitem__(1, [5, 63]))
+    assert read(part) == 300
+    write_part(pa.table({"x": np.arange(40) % 7, "y": np.arange(40.0)}), part)
+    with_page(part, 4, lambda page: page[7][1].__setitem__(1, [5, 41]))
+    with pytest.raises(BundleError, match="pages as no release"):
+        read(part)
+
+
+def test_bytes_between_the_pages_and_the_footer_are_refused(part):
+    raw = part.read_bytes()
+    size = int.from_bytes(raw[-8:-4], "little")
+    part.write_bytes(raw[: -8 - size] + b"raw rows" + raw[-8 - size :])
+    with pytest.raises(BundleError, match="belong to none of its columns"):
+        read(part)
+
+
+def test_a_message_in_the_schema_of_a_part_does_not_travel(make_plan, table, tmp_path):
+    """Arrow would write it into a note of its own, and hand it out again."""
+    release = hg.publish(table, make_plan(form="table"), tmp_path / "r")
+    part = release.path / release.parts[0]
+    honest = pq.read_table(part)
+    assert pq.read_metadata(part).metadata is None
+    assert not pq.read_metadata(part).row_group(0).column(0).is_stats_set
+    write_part(honest.replace_schema_metadata({"rows": "1 2 3"}), part, store_schema=True)
+    with pytest.raises(BundleError, match="carries notes"):
+        hg.load(reseal(release.path))
+    write_part(honest, part, write_statistics=True)
+    with pytest.raises(BundleError, match="not a readable Parquet file"):
+        hg.load(reseal(release.path))
 
 
 def test_a_footer_larger_than_its_columns_need_is_not_read(part):

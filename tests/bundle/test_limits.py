@@ -16,7 +16,7 @@ from hazeglass.bundle.verify import parse_manifest
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import BundleError, OutputError
 
-from .forgery import reseal
+from .forgery import reseal, write_part
 
 
 @pytest.fixture
@@ -83,36 +83,34 @@ def test_something_that_is_no_file_is_refused(release):
 # ---- parts
 
 
-def write_part(release, name, table):
+def add_part(release, name, table):
     (release.path / "data").mkdir(exist_ok=True)
-    pq.write_table(table, release.path / name, compression="none")
+    write_part(table, release.path / name)
 
 
 def test_parts_of_different_types_are_no_table(release):
     rows = release.table()
-    write_part(release, "data/part-00000.parquet", rows.slice(0, 300))
+    add_part(release, "data/part-00000.parquet", rows.slice(0, 300))
     other = rows.slice(300).set_column(0, "a", pa.array(range(300), pa.int64()))
-    write_part(release, "data/part-00001.parquet", other)
-    forged = hg.load(reseal(release.path))
-    with pytest.raises(BundleError, match="do not have the same columns"):
-        forged.table()
+    add_part(release, "data/part-00001.parquet", other)
+    refused(reseal(release.path), "column 'a' does not hold numbers of the right kind")
 
 
 def test_a_column_of_text_is_refused(release):
     rows = release.table()
-    write_part(release, "data/part-00000.parquet", rows.set_column(0, "a", pa.array(["1"] * 600)))
+    add_part(release, "data/part-00000.parquet", rows.set_column(0, "a", pa.array(["1"] * 600)))
     refused(reseal(release.path), "column 'a' does not hold numbers")
 
 
 def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypatch):
     monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
     zeros = pa.table({name: pa.repeat(pa.scalar(0.0), 1_000_000) for name in "abc"})
-    write_part(release, "data/part-00000.parquet", zeros)
+    add_part(release, "data/part-00000.parquet", zeros)
     refused(reseal(release.path, lambda d: d.update(n=1_000_000)), "no noisy data fits that")
 
 
 def test_parts_the_form_does_not_know_are_refused(release):
-    write_part(release, "extra.parquet", release.table())
+    add_part(release, "extra.parquet", release.table())
     refused(reseal(release.path), "holds no other parts than data/")
 
 
@@ -124,8 +122,8 @@ def test_a_table_without_parts_is_refused(release):
 
 def test_a_part_damaged_in_the_middle_is_refused_while_it_is_read(release):
     path = release.path / "data" / "part-00000.parquet"
-    raw = bytearray(path.read_bytes())
-    raw[4:600] = b"\xff" * 596
+    raw, first = bytearray(path.read_bytes()), pq.read_metadata(path).row_group(0).column(0).data_page_offset
+    raw[first + 40 : first + 400] = b"\xff" * 360  # behind the head of the page, which `load` reads
     path.write_bytes(raw)
     forged = hg.load(reseal(release.path))
     with pytest.raises(BundleError, match="not a readable Parquet file"):
@@ -144,7 +142,7 @@ def test_a_part_that_vanished_is_named(release):
 def test_verify_reads_every_cell_and_load_leaves_them_for_later(release):
     rows = release.table()
     gap = pa.array([None, *rows["a"].to_pylist()[1:]], pa.float64())
-    write_part(release, "data/part-00000.parquet", rows.set_column(0, "a", gap))
+    add_part(release, "data/part-00000.parquet", rows.set_column(0, "a", gap))
     forged = hg.load(reseal(release.path))
     with pytest.raises(BundleError, match="column 'a' holds a cell that is not a number"):
         forged.check_values()
@@ -160,9 +158,9 @@ def test_whole_numbers_that_floats_do_not_tell_apart_get_their_own_sentence(make
     plan = make_plan(form="table", protects="entry", columns_as=columns)
     release = hg.publish(pa.table({"k": [0, 1, 2]}), plan, tmp_path / "r")
     for last in (2**53, -(2**53)):
-        write_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, last]}))
+        add_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, last]}))
         assert hg.load(reseal(release.path)).table()["k"].to_pylist() == [0, 1, last]
-    write_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, cell]}))
+    add_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, cell]}))
     forged = hg.load(reseal(release.path))
     for read in (forged.table, forged.check_values):
         with pytest.raises(BundleError, match=r"column 'k' holds a whole number beyond 2\^53"):

@@ -15,7 +15,7 @@ from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit
 
-from .forgery import reseal
+from .forgery import reseal, write_part
 
 FORMS = {
     "moments": {},
@@ -65,7 +65,31 @@ def larger_unit(document, counted=False):
         stage["count_weight"] = 0.0 if counted else stage["radius"] ** 2 / 2
 
 
+def means_of_the_rows(document):
+    """The exact means and deviations of the test's rows, which no noise protects."""
+    for stage in document["stages"]:
+        stage.update(centre=[0.01, 0.003, -0.02], scale=[0.25, 0.24, 0.26])
+
+
+def nudged(number, key):
+    def change(document):
+        document["stages"][number][key][1] += 1e-6
+
+    return change
+
+
 CHANGES = {
+    "means of the rows": (means_of_the_rows, "a first stage that is not about the public centre"),
+    "a first stage about another centre": (nudged(0, "centre"), "a first stage that is not about the public centre"),
+    "a first stage on another scale": (nudged(0, "scale"), "a first stage that is not about the public centre"),
+    "a first stage of curves": (
+        lambda d: d["stages"][0].update(features="hermite"),
+        "a first stage that is not about the public centre",
+    ),
+    "a second stage about another centre": (nudged(1, "centre"), "does not follow from the stage before"),
+    "a second stage on another scale": (nudged(1, "scale"), "does not follow from the stage before"),
+    "three stages": (lambda d: d["stages"].append(d["stages"][1]), "not a valid manifest"),
+    "a coarse lattice": (lambda d: d["stages"][0].update(steps=1), "rounded rows may be longer; 2 are needed"),
     "a larger unit": (lambda d: larger_unit(d), "whose noise gives"),
     "a person whose rows are counted": (lambda d: larger_unit(d, counted=True), "does not protect the number of rows"),
     "a person without a number of them": (lambda d: d["unit"].update(name="person"), "state the number of persons"),
@@ -87,6 +111,32 @@ CHANGES = {
     "half an integer": (lambda d: d["columns"][0].update(kind="integer", upper=4.5), "must be whole"),
     "a part twice": (lambda d: d["files"].append(d["files"][0]), "lists a file twice"),
     "a tiny mu": (lambda d: d.update(mu=1e-300), "Do not rely on it|no release can have"),
+    "a message among the versions": (
+        lambda d: d["versions"].update({"certified: epsilon 0.003 by": "1"}),
+        "not a valid manifest: versions",
+    ),
+    "a message as a version": (
+        lambda d: d["versions"].update(python="3.11 certified"),
+        "not a valid manifest: versions",
+    ),
+    "a long name among the versions": (lambda d: d["versions"].update({"x" * 900: "1"}), "not a valid manifest"),
+    "many versions": (lambda d: d["versions"].update({f"x{k}": "1" for k in range(9)}), "not a valid manifest"),
+    "no version of hazeglass": (lambda d: d["versions"].pop("hazeglass"), "not a valid manifest: versions"),
+    "a hazeglass of another format": (lambda d: d["versions"].update(hazeglass="0.1.9"), "writes another format"),
+    "a message for a time": (lambda d: d.update(created="2026-01-01, certified"), "not a valid manifest: created"),
+    "a time of no calendar": (lambda d: d.update(created="2026-02-30T00:00:00Z"), "that no calendar has"),
+    "a line behind the time": (lambda d: d.update(created=d["created"] + "\n"), "not a valid manifest: created"),
+    "a line behind the format": (lambda d: d.update(format_version="2.0\n"), "not a valid manifest: format_version"),
+    "a line behind a hash": (
+        lambda d: d["files"][0].update(sha256=d["files"][0]["sha256"] + "\n"),
+        "not a valid manifest: files",
+    ),
+    "rows that are no integer": (lambda d: d.update(n=float(d["n"])), "not a valid manifest: n:"),
+    "rows of a stage that are no integer": (
+        lambda d: d["stages"][0].update(rows=float(d["n"])),
+        "not a valid manifest: stages",
+    ),
+    "truth for a number": (lambda d: d["unit"].update(max_rows=True), "not a valid manifest: unit"),
     "an old version": (lambda d: d.update(format_version="0.9"), "no format version"),
     "no version": (lambda d: d.pop("format_version"), "no format version"),
 }
@@ -127,6 +177,7 @@ SEARCHES = {
     "a search that costs nothing": (search(mu=1e-9), "a search of another mu"),
     "a search that costs more": (search(mu=5.0), "a search of another mu"),
     "a perfect sampler": (search(total_variation=0.0), "closer to the ideal"),
+    "a poor sampler": (search(total_variation=1e-20), "farther from the ideal"),
     "a stage of another radius": (
         lambda d: d["stages"][0].update(radius=1.0),
         "another clip radius|gives",
@@ -177,6 +228,8 @@ OTHER_FORMS = {
     "synthetic rows without a note": ("synthetic", {"synthetic": None}, "a synthetic release does not have"),
     "a perfect sampler of moments": ("moments", {"delta_slack": 0.0}, "closer to the ideal"),
     "a perfect sampler of a table": ("table", {"delta_slack": 0.0}, "closer to the ideal"),
+    "a poor sampler of moments": ("moments", {"delta_slack": 1e-9}, "farther from the ideal than ours"),
+    "a useless sampler of a table": ("table", {"delta_slack": 1e300}, "farther from the ideal than ours"),
     "a sampler of fewer draws": ("table", {"delta_slack": 1e-38}, "closer to the ideal"),
 }
 
@@ -229,7 +282,7 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
         ("value", lambda c: pc.divide(c, 0.0), "not a number"),
     ):
         index = honest.column_names.index(column)
-        pq.write_table(honest.set_column(index, column, change(honest[column])), part, compression="none")
+        write_part(honest.set_column(index, column, change(honest[column])), part)
         reseal(release.path)
         with pytest.raises(BundleError, match=message):
             hg.load(release.path)
@@ -290,4 +343,76 @@ def test_a_step_that_does_not_divide_the_range_is_counted_whole(make_plan, table
 
     reseal(release.path, coarse)
     with pytest.raises(BundleError, match="only gives mu = 1 "):
+        hg.load(release.path)
+
+
+def coarse_lattice(steps):
+    """A lattice of so many steps in half a column's range, with noise in proportion, so that mu is as it was."""
+
+    def change(document):
+        for column in document["columns"]:
+            spec = column["cell_noise"]
+            half = 4.0
+            scale = spec["scale"] * steps / (half / spec["step"])
+            spec.update(step=half / steps, scale=scale, variance=(scale**2 + 1 / 12) * (half / steps) ** 2)
+
+    return change
+
+
+def test_the_lattice_of_a_clipped_table_keeps_rows_in_their_ball(make_plan, table, tmp_path):
+    """On three steps the row (1, 1, 1)/sqrt(3) of length 1 would be rounded to one of length 1.15."""
+    release = hg.publish(table, make_plan(form="table", clip_radius=1.0), tmp_path / "r")
+    assert hg.load(reseal(release.path)).manifest == release.manifest
+    for steps, message in ((3, "so coarse that rounded rows may be longer; 18 are needed"), (40.5, "several lattices")):
+        reseal(release.path, coarse_lattice(steps))
+        with pytest.raises(BundleError, match=message):
+            hg.load(release.path)
+        reseal(release.path, coarse_lattice(1000))
+
+
+def test_the_columns_of_a_clipped_table_share_a_lattice(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(form="table", clip_radius=1.0), tmp_path / "r")
+
+    def change(document):
+        honest = [dict(column["cell_noise"]) for column in document["columns"]]
+        coarse_lattice(100)(document)
+        document["columns"][0]["cell_noise"] = honest[0]
+
+    reseal(release.path, change)
+    with pytest.raises(BundleError, match="several lattices"):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize("columns", [1, 40])
+@pytest.mark.parametrize("change", [{}, {"protects": "person", "id_column": "id", "max_rows": 3}])
+def test_every_honest_second_stage_follows_from_the_first(make_plan, tmp_path, columns, change):
+    rng = np.random.default_rng(columns)
+    names = [f"c{k}" for k in range(columns)]
+    rows = {name: rng.standard_normal(300) * 10.0 ** rng.integers(-3, 1) for name in names}
+    for budget in ({"epsilon": 0.01, "delta": 1e-6}, {"epsilon": 50.0, "delta": 1e-6}):
+        plan = make_plan(columns=names, budget=budget, **change)
+        place = tmp_path / str(budget["epsilon"])
+        hg.load(hg.publish(pa.table({**rows, "id": np.arange(300) // 3}), plan, place).path)
+
+
+@pytest.mark.parametrize("budget", [{"mu": 1e-4}, {"epsilon": 500.0, "delta": 1e-6}, {"mu": 30.0}])
+@pytest.mark.parametrize("name", FORMS)
+def test_the_sampler_of_every_honest_release_is_accepted(make_plan, table, tmp_path, name, budget):
+    hg.load(hg.publish(table, make_plan(budget=budget, **FORMS[name]), tmp_path / "r").path)
+
+
+def test_the_loss_of_our_worst_sampler_is_within_what_a_reader_accepts():
+    from hazeglass.bundle.promise import _LEAST_LOSS_PER_DRAW, _MOST_LOSS_PER_DRAW
+    from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
+    from hazeglass.publisher.noise import total_variation
+
+    losses = [total_variation(kind(2.0**k)) for kind in (RoundedGaussian, DiscreteGaussian) for k in range(-6, 58)]
+    assert min(losses) > _LEAST_LOSS_PER_DRAW
+    assert max(losses) < _MOST_LOSS_PER_DRAW / 2
+
+
+def test_synthetic_rows_are_made_from_columns_and_not_from_curves(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(form="synthetic"), tmp_path / "r")
+    reseal(release.path, lambda document: document["stages"][1].update(features="hermite"))
+    with pytest.raises(BundleError, match="synthetic rows of moments"):
         hg.load(release.path)

@@ -4,8 +4,10 @@ import gc
 import http.server
 import shutil
 import stat
+import struct
 import tempfile
 import threading
+import tracemalloc
 import zipfile
 from pathlib import Path
 
@@ -93,6 +95,34 @@ def test_a_doubled_encrypted_or_broken_archive_is_refused(release, scratch, tmp_
     with pytest.raises(BundleError, match="more than a release can"):
         hg.load(zipped(release.path, tmp_path / "s.zip"), largest=1000)
     assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_entries_that_unpack_without_a_bound_are_refused(release, scratch, tmp_path, method):
+    """Python unpacks a whole chunk of either at once, however large it becomes."""
+    archive = tmp_path / "r.zip"
+    with zipfile.ZipFile(archive, "w", method) as packed:
+        for path in release.path.rglob("*"):
+            packed.write(path, path.relative_to(release.path))
+    with pytest.raises(BundleError, match="must be stored or deflated"):
+        hg.load(archive)
+    assert list(scratch.iterdir()) == []
+
+
+@pytest.mark.parametrize(("entries", "comment"), [(300_000, 0), (1_100, 65_000)])
+def test_a_directory_that_is_too_large_is_not_taken_apart(tmp_path, entries, comment):
+    """Whatever its last record says of their number: Python goes by the directory's size."""
+    head = (b"PK\1\2", 20, 20, 0, 0, 0, 33, 0, 0, 0, 1, 0, comment, 0, 0, 0, 0)
+    directory = (struct.pack("<4sHHHHHHIIIHHHHHII", *head) + b"a" + b" " * comment) * entries
+    last = struct.pack("<4sHHHHIIH", b"PK\5\6", 0, 0, 1, 1, len(directory), 0, 0)
+    (tmp_path / "r.zip").write_bytes(directory + last)
+    tracemalloc.start()
+    try:
+        with pytest.raises(BundleError, match="at most 100,000 files; this archive holds more"):
+            hg.load(tmp_path / "r.zip")
+        assert tracemalloc.get_traced_memory()[1] < 80 << 20
+    finally:
+        tracemalloc.stop()
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):

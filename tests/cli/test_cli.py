@@ -208,6 +208,28 @@ def test_a_signed_release_says_who_made_it(desk):
     assert "this key did not sign the release" in done.stderr
 
 
+def test_recover_refuses_what_a_key_did_not_sign(desk):
+    for name in ("key", "other"):
+        hazeglass("key", "new", name, cwd=desk)
+    publish(desk, "--sign", "key")
+    done = hazeglass("recover", "release", "--out", "graph", "--key", "other.pub", cwd=desk)
+    assert done.returncode == 2
+    assert "this key did not sign the release" in done.stderr
+    assert not (desk / "graph").exists()
+    assert hazeglass("recover", "release", "--out", "graph", "--key", "key.pub", cwd=desk).returncode == 0
+    (desk / "release" / "release.sig").unlink()
+    done = hazeglass("recover", "release", "--out", "again", "--key", "key.pub", cwd=desk)
+    assert done.returncode == 2
+    assert "the release is not signed" in done.stderr
+
+
+def test_verify_says_what_the_sampler_adds_to_delta(desk):
+    publish(desk)
+    done = hazeglass("verify", "release", cwd=desk)
+    assert re.search(r"The sampler's distance from the ideal adds at most \S+e-3\d to delta", done.stdout)
+    assert 0 < json.loads(hazeglass("verify", "release", "--json", cwd=desk).stdout)["delta_slack"] < 1e-20
+
+
 def test_without_a_key_verify_says_what_hashes_cannot_show(desk):
     publish(desk)
     done = hazeglass("verify", "release", cwd=desk)
@@ -235,12 +257,16 @@ def test_a_bad_key_is_refused_even_by_a_rehearsal(desk):
 
 def test_verify_names_the_files_that_another_version_wrote(desk, monkeypatch):
     with monkeypatch.context() as older:
-        older.setattr("hazeglass.publisher.publish.__version__", "0.0.1")
-        older.setattr("hazeglass.bundle.catalogue.__version__", "0.0.1")
+        older.setattr("hazeglass.publisher.publish.__version__", "0.9.1")
+        older.setattr("hazeglass.bundle.catalogue.__version__", "0.9.1")
         assert publish(desk).returncode == 0
-    done = hazeglass("verify", "release", cwd=desk)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert "croissant.json, datapackage.json, statement.html: they were not compared with release.json" in done.stdout
+    for options in ([], ["--quiet"], ["--json"], ["--quiet", "--json"]):
+        done = hazeglass("verify", "release", *options, cwd=desk)
+        assert done.returncode == 0
+        assert done.stderr.startswith("note: the release was made by hazeglass 0.9.1")
+        assert "croissant.json, datapackage.json, statement.html may be worded differently" in done.stderr
+        assert "what they state is not checked; anyone may have written them" in done.stderr
+        assert (done.stdout == "") == (options == ["--quiet"])
     assert len(json.loads(hazeglass("verify", "release", "--json", cwd=desk).stdout)["not_compared"]) == 3
 
 

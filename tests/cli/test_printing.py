@@ -12,6 +12,7 @@ import time
 import pytest
 
 import hazeglass as hg
+from hazeglass.cli.terminal import Printer
 
 from .test_cli import HEADER, ROWS, hazeglass, publish, replace
 
@@ -177,6 +178,14 @@ def test_interrupting_recover_leaves_nothing_behind(desk):
     assert process.returncode == 130, errors
     assert "nothing is half-written" in errors
     assert sorted(path.name for path in desk.iterdir()) == ["data.csv", "plan.toml", "reached", "release"]
+
+
+def test_json_is_ascii_whatever_a_name_holds(capsys):
+    document = {"title": "\x9b2J\u202e\u2028\u00e9\U0001f600\x7f", "n": 3}
+    Printer(as_json=True).answer(document)
+    said = capsys.readouterr().out
+    assert said.isascii()
+    assert json.loads(said) == document
 
 
 def test_a_name_that_is_no_text_is_refused_before_anything_is_written(make_plan):

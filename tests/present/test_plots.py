@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import xml.etree.ElementTree as ElementTree
 
 import numpy as np
 import pytest
@@ -40,6 +41,15 @@ def test_every_picture_saves_in_every_format(graph, tmp_path):
             assert (tmp_path / f"picture{suffix}").read_bytes().startswith(start)
     with pytest.raises(InputError, match=r"saved as \.svg"):
         graph.plot(save=tmp_path / "picture.doc")
+
+
+@pytest.mark.parametrize("name", ["\ufeff=1+1", "\uffff\ufffe", "a\x9b2J\x1b[31m", "x\x00y", "\ud800", "\u202e", "$x$"])
+def test_a_name_may_hold_anything_in_every_format(tmp_path, name):
+    partial = np.array([[0.0, 0.5], [0.5, 0.0]])
+    for draw in (plots.plot_graph, plots.plot_adjacency):
+        for suffix in (".svg", ".pdf", ".png"):
+            draw((name, "y"), partial, save=tmp_path / f"picture{suffix}")
+        ElementTree.parse(tmp_path / "picture.svg")
 
 
 def test_a_picture_draws_into_the_axes_it_is_given(graph):

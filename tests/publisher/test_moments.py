@@ -10,10 +10,10 @@ import hazeglass as hg
 from hazeglass.analyst.covariance import covariance_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.features.standardise import standardisation
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit, moments_distance
 from hazeglass.publisher import moments as module
-from hazeglass.publisher.moments import standardisation
 from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.rows import Rows
 from simulate import simulate
@@ -245,6 +245,14 @@ def test_a_drowned_column_gets_a_scale_that_is_finite_and_in_the_box():
     centre, scale = standardisation(np.full(3, 5.0), np.array([-40.0, 30.0, 2.0]), 50.0, 100.0)
     assert np.all(centre == 0)
     assert np.all((scale > 0) & (scale <= 1))
+
+
+def test_a_single_column_under_any_noise_is_standardised():
+    """Its variance is its own average, so the spread about it is 0 and all of it is noise."""
+    for noise in (1e-9, 1.0, 1e6):
+        centre, scale = standardisation(np.array([0.0]), np.array([0.2]), noise, noise)
+        assert centre[0] == 0
+        assert 0 < scale[0] <= 1
 
 
 def test_many_releases_at_once_are_standardised_one_by_one():

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from hazeglass.analyst.graph import Graph
 
 _NOT_ATTRIBUTES = ("source", "target", "selected")
+_NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # What a spreadsheet takes for the start of a formula, at the start of a cell or behind what it may take for a separator
 # (OWASP, "CSV injection"); full-width signs count as well.
 _FORMULA = re.compile(r"(^|[,;|\t\r\n])(?=[\s\x00\u00a0\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
@@ -113,5 +114,6 @@ def _numbered(graph: Graph, label: str) -> Any:
 
 
 def _xml_text(name: str) -> str:
-    """XML has no way to write most control characters; they become a visible replacement."""
-    return "".join(c if c in "\t\n\r" or ord(c) >= 32 else "\ufffd" for c in name)
+    """XML has no way to write most control characters, halves of characters and U+FFFE and U+FFFF; they become a
+    visible replacement."""
+    return _NOT_IN_XML.sub("\ufffd", name)

@@ -13,9 +13,11 @@ from typing import Any
 
 from hazeglass._version import __version__
 from hazeglass.bundle.manifest import Manifest
+from hazeglass.bundle.sign import Signature
 from hazeglass.errors import BundleError, HazeglassWarning, warn
 from hazeglass.present.statement import statement
 
+_FIRST_OF_FORMAT = [0, 2]
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
 
 # Name, Data Package type and description of a column.
@@ -45,13 +47,21 @@ def json_pieces(document: Mapping[str, Any]) -> Iterator[str]:
     yield "\n"
 
 
-def check_derived(folder: Path, manifest: Manifest) -> tuple[str, ...]:
+def check_derived(folder: Path, manifest: Manifest, signature: Signature) -> tuple[str, ...]:
     """Refuse a file that does not follow from release.json; returns those that this version cannot judge."""
-    made_by = "".join(c if c.isprintable() else "\ufffd" for c in manifest.versions.get("hazeglass", "")[:40])
+    made_by = manifest.versions["hazeglass"]
+    if [int(number) for number in re.findall("[0-9]+", made_by)[:2]] < _FIRST_OF_FORMAT:
+        raise BundleError(
+            f"release.json says that hazeglass {made_by} made it, which writes another format. Do not rely on it."
+        )
     if made_by != __version__:
+        signed = (
+            "whoever signed the release vouches for them" if signature == "valid" else "anyone may have written them"
+        )
         warn(
-            f"the release was made by hazeglass {made_by or 'of no stated version'} and this is {__version__}: "
-            f"{', '.join(DERIVED)} may be worded differently and were not compared with release.json, the truth.",
+            f"the release was made by hazeglass {made_by} and this is {__version__}: {', '.join(DERIVED)} may be "
+            f"worded differently and were not compared with release.json, so what they state is not checked; {signed}. "
+            "Rely on release.json.",
             HazeglassWarning,
         )
         return DERIVED

@@ -1,14 +1,19 @@
-"""A Parquet footer, walked through before pyarrow sees the file.
+"""A Parquet footer and the heads of its pages, walked through before pyarrow sees the file.
 
 pyarrow ends the whole process on some footers that contradict themselves, and a small one can make it fill the memory.
 So the footer is read here first (Thrift's compact protocol) and must be one that our writer writes: the fields below
 and no others, each of its type, in order; as many column chunks as columns; nothing compressed, nothing encrypted,
-nothing in another file, and one count of rows throughout. Two readers cannot see two footers in one that passes.
+nothing in another file, no notes, no statistics, and one count of rows throughout. The pages fill the file from its
+first bytes to the footer and hold as many values as there are rows. Two readers cannot see two footers in one that
+passes, and nothing lies between what they read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +23,12 @@ _MAGIC = b"PAR1"
 # Kinds of values, as the protocol numbers them.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 8, 9, 12
 _UNCOMPRESSED, _OPTIONAL = 0, 1
+_DATA_PAGE, _DICTIONARY_PAGE = 0, 2
+_PLAIN, _RUN_LENGTHS, _PLACES = 0, 3, 8  # values as they are, levels, and places in a dictionary
+_LARGEST_PAGE_HEAD, _ENCODINGS = 64, 8  # bytes before a page, and how many encodings a chunk lists
+_LARGEST_CHUNK_COPY = 1 << 13  # a name has at most 1000 characters
+_VALUES_PER_PAGE = 1000  # pyarrow ends no page, but for a chunk's last, before it holds 1024
+_WRITER = re.compile(rb"parquet-cpp-arrow version [0-9]{1,3}(\.[0-9]{1,3}){2}(-SNAPSHOT)?")
 # Arrow's types that a release has, and the numbers of the Parquet types that hold them.
 PHYSICAL_TYPES = {"int8": 1, "int64": 2, "double": 5, "string": 6}
 
@@ -42,44 +53,53 @@ class _Struct:
 
 
 _EMPTY = _Struct({})
-_STATISTICS = _Struct({1: _BINARY, 2: _BINARY, 3: _I64, 4: _I64, 5: _BINARY, 6: _BINARY, 7: _TRUE, 8: _TRUE})
-_PAGE_ENCODING = _Struct({1: _I32, 2: _I32, 3: _I32})
-_SIZES = _Struct({1: _I64, 2: [_I64], 3: [_I64]})
+_PAGE_ENCODING = _Struct({1: _I32, 2: _I32, 3: _I32}, {1: "kind", 2: "encoding", 3: "pages"})
+_SIZES = _Struct({1: _I64, 2: [_I64], 3: [_I64]}, {2: "repetitions", 3: "levels"})
 _CHUNK_DETAILS = _Struct(
-    {1: _I32, 2: [_I32], 3: [_BINARY], 4: _I32, 5: _I64, 6: _I64, 7: _I64, 9: _I64, 11: _I64, 12: _STATISTICS}
+    {1: _I32, 2: [_I32], 3: [_BINARY], 4: _I32, 5: _I64, 6: _I64, 7: _I64, 9: _I64, 11: _I64}
     | {13: [_PAGE_ENCODING], 16: _SIZES},
-    {1: "type", 3: "path", 4: "codec", 5: "values", 6: "unpacked_bytes", 7: "bytes"},
+    {1: "type", 2: "encodings", 3: "path", 4: "codec", 5: "values", 6: "unpacked_bytes", 7: "bytes"}
+    | {9: "first_page", 11: "dictionary", 13: "page_encodings", 16: "sizes"},
 )
-_CHUNK = _Struct({2: _I64, 3: _CHUNK_DETAILS}, {3: "details"})
+_CHUNK = _Struct({2: _I64, 3: _CHUNK_DETAILS}, {2: "copied_at", 3: "details"})
 _ROW_GROUP = _Struct({1: [_CHUNK], 2: _I64, 3: _I64, 5: _I64, 6: _I64, 7: _I16}, {1: "chunks", 3: "rows"})
 _LOGICAL_TYPE = _Struct({1: _EMPTY, 10: _Struct({1: _BYTE, 2: _TRUE})})
 _SCHEMA_ELEMENT = _Struct(
     {1: _I32, 3: _I32, 4: _BINARY, 5: _I32, 6: _I32, 10: _LOGICAL_TYPE},
     {1: "type", 3: "repetition", 4: "name", 5: "children"},
 )
-_NOTE = _Struct({1: _BINARY, 2: _BINARY}, {1: "key"})
+_NOTE = _Struct({1: _BINARY, 2: _BINARY})
 _FOOTER = _Struct(
     {1: _I32, 2: [_SCHEMA_ELEMENT], 3: _I64, 4: [_ROW_GROUP], 5: [_NOTE], 6: _BINARY, 7: [_Struct({1: _EMPTY})]},
-    {2: "schema", 3: "rows", 4: "row_groups", 5: "notes"},
+    {2: "schema", 3: "rows", 4: "row_groups", 5: "notes", 6: "writer", 7: "orders"},
+)
+_DATA_HEAD = _Struct(
+    {1: _I32, 2: _I32, 3: _I32, 4: _I32, 5: _EMPTY}, {1: "values", 2: "encoding", 3: "definition", 4: "repetition"}
+)
+_DICTIONARY_HEAD = _Struct({1: _I32, 2: _I32, 3: _TRUE}, {1: "values", 2: "encoding"})
+_PAGE = _Struct(
+    {1: _I32, 2: _I32, 3: _I32, 5: _DATA_HEAD, 7: _DICTIONARY_HEAD},
+    {1: "kind", 2: "unpacked_bytes", 3: "bytes", 5: "data", 7: "dictionary"},
 )
 
 
-def footer_rows(path: Path, name: str, types: Mapping[str, Sequence[int]], row_groups: int, largest: int) -> int:
+def footer_rows(path: Path, name: str, types: Mapping[str, int], row_groups: int, largest: int) -> int:
     """How many rows a part holds; refused unless its columns are those of `types` and its footer is sound.
 
-    `types` gives the numbers of the Parquet types that each column may have; `row_groups` and `largest` bound how many
+    `types` gives the number of each column's Parquet type; `row_groups` and `largest` bound how many
     row groups the file and how many bytes the footer has.
     """
     raw = _footer_bytes(path, name, largest)
     try:
-        footer, end = _structure(raw, 0, _FOOTER, max(row_groups, len(types) + 1))
+        footer, end = _structure(raw, 0, _FOOTER, max(row_groups, len(types) + 1, _ENCODINGS))
     except (_OtherFooterError, IndexError):
         end, footer = -1, {}
     if end != len(raw):
         raise BundleError(f"{name} is not a readable Parquet file as releases hold them. Ask for a new copy.")
     try:
         _check_schema(name, footer["schema"], types)
-        _check_row_groups(name, footer, row_groups, path.stat().st_size)
+        _check_row_groups(name, footer, row_groups)
+        _check_pages(path, name, footer, path.stat().st_size - 8 - len(raw))
     except KeyError:
         raise BundleError(f"{name} leaves out what every Parquet file states. Ask for a new copy.") from None
     return int(footer["rows"])
@@ -101,25 +121,25 @@ def _footer_bytes(path: Path, name: str, largest: int) -> bytes:
         return file.read(length)
 
 
-def _check_schema(name: str, schema: list[dict[str, Any]], types: Mapping[str, Sequence[int]]) -> None:
+def _check_schema(name: str, schema: list[dict[str, Any]], types: Mapping[str, int]) -> None:
     """A root, and one optional column of numbers or text below it for each that is expected."""
     root, *columns = schema or [{}]
     if root.get("children") != len(columns) or any("children" in column for column in columns):
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-    if [column["name"] for column in columns] != [expected.encode() for expected in types]:
+    if [element["name"] for element in schema] != [b"schema", *(expected.encode() for expected in types)]:
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-    for column, (label, allowed) in zip(columns, types.items(), strict=True):
-        if column.get("type") not in allowed or column.get("repetition") != _OPTIONAL:
+    for column, (label, kind) in zip(columns, types.items(), strict=True):
+        if column.get("type") != kind or column.get("repetition") != _OPTIONAL:
             raise BundleError(f"{name}: column {label[:100]!r} does not hold numbers of the right kind.")
 
 
-def _check_row_groups(name: str, footer: dict[str, Any], most: int, size: int) -> None:
+def _check_row_groups(name: str, footer: dict[str, Any], most: int) -> None:
     """Nothing compressed, no notes, and one count of rows throughout, since readers make room for what it says."""
-    if any(note["key"] != b"ARROW:schema" for note in footer.get("notes", ())):
+    columns, counted = footer["schema"][1:], 0
+    if "notes" in footer or not _WRITER.fullmatch(footer["writer"]) or len(footer["orders"]) != len(columns):
         raise BundleError(f"{name} carries notes that no release has. Ask the publisher for a new copy.")
     if len(footer["row_groups"]) > most:
         raise BundleError(f"{name} is cut into more row groups than a release is. Do not rely on it.")
-    columns, counted, held = footer["schema"][1:], 0, 0
     for group in footer["row_groups"]:
         rows, chunks = group["rows"], [chunk["details"] for chunk in group["chunks"]]
         if len(chunks) != len(columns):
@@ -130,13 +150,78 @@ def _check_row_groups(name: str, footer: dict[str, Any], most: int, size: int) -
                 raise BundleError(f"{name} is compressed; the parts of a release are not. Ask for a new copy.")
             if chunk["values"] != rows or rows < 0:
                 raise BundleError(f"{name} counts its rows in two ways. Do not rely on it.")
-            if chunk["path"] != [column["name"]] or chunk["type"] != column["type"] or chunk["bytes"] < 0:
+            if chunk["path"] != [column["name"]] or chunk["type"] != column["type"]:
                 raise BundleError(f"{name} holds a row group with other columns than the file. Do not rely on it.")
-            held += chunk["bytes"]
+            sizes = chunk.get("sizes", {})
+            levels = sizes.get("levels", [0, rows])
+            if len(levels) != 2 or min(levels) < 0 or sum(levels) != rows or sizes.get("repetitions"):
+                raise BundleError(f"{name} counts its rows in two ways. Do not rely on it.")
     if counted != footer["rows"]:
         raise BundleError(f"{name} counts its rows in two ways. Do not rely on it.")
-    if held > size:
+
+
+def _check_pages(path: Path, name: str, footer: dict[str, Any], end: int) -> None:
+    """Chunk after chunk and page after page, without a byte between them, up to the footer."""
+    at = len(_MAGIC)
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        for group in footer["row_groups"]:
+            for chunk in group["chunks"]:
+                at = _after_chunk(descriptor, name, chunk["details"], at, end)
+                if chunk["copied_at"]:  # older versions of pyarrow write it twice
+                    raw = os.pread(descriptor, min(_LARGEST_CHUNK_COPY, end - at), at)
+                    copy, size = _structure(raw, 0, _CHUNK, _ENCODINGS)
+                    if chunk["copied_at"] != at or copy != chunk:
+                        raise _OtherFooterError
+                    at += size
+    except (_OtherFooterError, IndexError):
+        raise BundleError(f"{name} holds pages as no release has them. Ask for a new copy.") from None
+    finally:
+        os.close(descriptor)
+    if at != end:
+        raise BundleError(f"{name} holds bytes that belong to none of its columns. Do not rely on it.")
+
+
+def _after_chunk(descriptor: int, name: str, chunk: dict[str, Any], at: int, end: int) -> int:
+    """Where a chunk ends that begins at `at`: a dictionary, or none, and data pages with as many values as rows."""
+    until, rows, pages = at + chunk["bytes"], chunk["values"], Counter[tuple[int, int]]()
+    if not 0 <= chunk["bytes"] <= end - at:
         raise BundleError(f"{name} claims to hold more bytes than it has. Do not rely on it.")
+    if chunk.get("dictionary", at) != at:
+        raise _OtherFooterError
+    if "dictionary" in chunk:
+        kind, entries, at = _page(descriptor, at, until)
+        pages[kind] += 1
+        if kind != (_DICTIONARY_PAGE, _PLAIN) or not 0 <= entries <= rows:
+            raise _OtherFooterError
+    if chunk["first_page"] != at:
+        raise _OtherFooterError
+    counted = 0
+    while at < until:
+        kind, values, at = _page(descriptor, at, until)
+        counted += values
+        pages[kind] += 1
+        known = kind in ((_DATA_PAGE, _PLAIN), (_DATA_PAGE, _PLACES))
+        if not known or values < 1 or counted > rows or pages.total() > 3 + rows // _VALUES_PER_PAGE:
+            raise _OtherFooterError
+    stated = {(one["kind"], one["encoding"]): one["pages"] for one in chunk.get("page_encodings", ())}
+    levels = not set(chunk["encodings"]) - {_PLAIN, _RUN_LENGTHS, _PLACES} and len(chunk["encodings"]) <= _ENCODINGS
+    if counted != rows or at != until or not levels or ("page_encodings" in chunk and stated != pages):
+        raise _OtherFooterError
+    return at
+
+
+def _page(descriptor: int, at: int, until: int) -> tuple[tuple[int, int], int, int]:
+    """Kind and encoding of the page at `at`, how many values it holds, and where it ends."""
+    raw = os.pread(descriptor, min(_LARGEST_PAGE_HEAD, until - at), at)
+    page, size = _structure(raw, 0, _PAGE, 0)
+    head = page["dictionary" if page["kind"] == _DICTIONARY_PAGE else "data"]
+    level_encodings = {head[name] for name in ("definition", "repetition") if name in head}
+    if ("data" in page and "dictionary" in page) or level_encodings - {_RUN_LENGTHS}:
+        raise _OtherFooterError
+    if not 0 <= page["bytes"] == page["unpacked_bytes"]:
+        raise _OtherFooterError
+    return (page["kind"], head["encoding"]), head["values"], at + size + page["bytes"]
 
 
 # ----------------------------------------------------------------------------------------- Thrift's compact protocol
@@ -147,7 +232,7 @@ class _OtherFooterError(Exception):
 
 
 def _structure(raw: bytes, at: int, shape: _Struct, most: int) -> tuple[dict[str, Any], int]:
-    """What is kept of a structure, and where it ends; no list that is kept has more than `most` elements.
+    """What is kept of a structure, and where it ends; no list has more than `most` elements.
 
     It is as deep as the shape, so it cannot recurse further.
     """
@@ -169,28 +254,23 @@ def _structure(raw: bytes, at: int, shape: _Struct, most: int) -> tuple[dict[str
         elif kind == _STRUCT:
             value, at = _structure(raw, at, inner, most)
         elif kind == _LIST:
-            value, at = _list(raw, at, inner[0], name is not None, most)
+            value, at = _list(raw, at, inner[0], most)
         elif kind == _BYTE:
             at += 1
-        elif name is not None:
-            value, at = _varint(raw, at, 64 if kind == _I64 else 32)
-            value = (value >> 1) ^ -(value & 1)
         elif kind != _TRUE:
-            while raw[at] > 127:
-                at += 1
-            at += 1
+            value, at = _signed(raw, at, kind)
         if name is not None:
             found[name] = value
     return found, at + 1
 
 
-def _list(raw: bytes, at: int, inner: Any, keep: bool, most: int) -> tuple[list[Any], int]:
-    """A list, gathered only where it is kept."""
+def _list(raw: bytes, at: int, inner: Any, most: int) -> tuple[list[Any], int]:
+    """A list of at most so many elements."""
     size, kind = raw[at] >> 4, raw[at] & 15
     at += 1
     if size == 15:
         size, at = _varint(raw, at, 32)
-    if kind != (_STRUCT if isinstance(inner, _Struct) else inner) or (keep and size > most):
+    if kind != (_STRUCT if isinstance(inner, _Struct) else inner) or size > most:
         raise _OtherFooterError
     items: list[Any] = []
     for _ in range(size):
@@ -202,12 +282,15 @@ def _list(raw: bytes, at: int, inner: Any, keep: bool, most: int) -> tuple[list[
             at += length
             value = raw[at - length : at]
         else:
-            while raw[at] > 127:
-                at += 1
-            at += 1
-        if keep:
-            items.append(value)
+            value, at = _signed(raw, at, kind)
+        items.append(value)
     return items, at
+
+
+def _signed(raw: bytes, at: int, kind: int) -> tuple[int, int]:
+    """A number of either sign, as long as its kind allows."""
+    number, at = _varint(raw, at, 64 if kind == _I64 else 32)
+    return (number >> 1) ^ -(number & 1), at
 
 
 def _varint(raw: bytes, at: int, bits: int) -> tuple[int, int]:

@@ -18,6 +18,7 @@ from hazeglass.guarantee.units import Unit
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "2.0"
+TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 Form = Literal["table", "moments", "synthetic"]
 Kind = Literal["continuous", "integer"]
 Noise = Literal["rounded", "discrete"]
@@ -89,6 +90,11 @@ class Column:
     def transformed(self, values: FloatArray) -> FloatArray:
         """The public transform of values that already lie within the bounds."""
         return values if self.transform is None else TRANSFORMS[self.transform].apply(values)
+
+    @property
+    def whole(self) -> bool:
+        """Whether its released values could be whole numbers: a transform leaves none."""
+        return self.kind == "integer" and self.transform is None
 
     @property
     def label(self) -> str:
@@ -215,6 +221,13 @@ class Manifest:
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def whole_columns(self) -> tuple[bool, ...]:
+        """Which columns of rows hold whole numbers: a ball shared with others leaves a column no lattice of its own."""
+        table = self.form == "table" and self.clip_radius is None
+        whole = table or (self.synthetic is not None and self.synthetic.integers_rounded)
+        return tuple(whole and column.whole for column in self.columns)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is written as release.json."""

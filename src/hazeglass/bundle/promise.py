@@ -6,18 +6,24 @@ A forger who recomputes every hash can still not state a mu that the stated nois
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from datetime import datetime
+
+import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, pooled_rows
-from hazeglass.bundle.moments import moment_rows
+from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage, pooled_rows
+from hazeglass.bundle.moments import ReleasedMoments, moment_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.standardise import standardisation
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, lattice_noise
 from hazeglass.guarantee.units import (
     Unit,
     bisect_radius,
     count_weight,
+    fewest_steps_in_ball,
     moments_distance,
     questions,
     radius_grid,
@@ -25,7 +31,9 @@ from hazeglass.guarantee.units import (
 )
 
 _TOLERANCE = 1e-6
-_LEAST_LOSS_PER_DRAW = 2.0**-128  # noise is made of numbers of 128 bits, so no draw of it is closer to the ideal
+_ROUNDING = 1e-9  # what the same arithmetic on another computer may change
+# Noise is made of numbers of 128 bits, so no draw of it is closer to the ideal; the worst of ours is off by 2^-109.8.
+_LEAST_LOSS_PER_DRAW, _MOST_LOSS_PER_DRAW = 2.0**-128, 2.0**-108
 
 
 def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
@@ -34,8 +42,8 @@ def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
     _check_shape(manifest)
     try:
         _check_quotes(manifest)
-        _check_slack(manifest)
         stated = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
+        _check_slack(manifest)
     except BundleError:
         raise
     except (ArithmeticError, ValueError) as error:
@@ -78,6 +86,8 @@ def _check_shape(manifest: Manifest) -> None:
         )
     if bool(manifest.stages) == table or (table and manifest.radius_search is not None):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
+    if manifest.form == "synthetic" and manifest.stages[-1].features != "linear":
+        raise BundleError("release.json has synthetic rows of moments that no rows are made from. Do not rely on it.")
     if (manifest.clip_radius is not None) > table or (manifest.synthetic is not None) != (manifest.form == "synthetic"):
         raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
     if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
@@ -88,6 +98,10 @@ def _check_shape(manifest: Manifest) -> None:
     most_rows = manifest.n if manifest.persons is None else manifest.persons * unit.max_rows
     if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows:
         raise BundleError("release.json states more rows than its persons can have. Do not rely on it.")
+    try:
+        datetime.strptime(manifest.created, TIME_FORMAT)
+    except ValueError:
+        raise BundleError("release.json was made at a time that no calendar has. Ask for a new copy.") from None
     if (manifest.order is not None) != table:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
     if (unit.readings > 1) > (unit.name == "readings") or (unit.max_rows > 1) > person:
@@ -114,7 +128,7 @@ def _check_quotes(manifest: Manifest) -> None:
 
 
 def _check_slack(manifest: Manifest) -> None:
-    """What the sampler's distance from the ideal adds to delta cannot be less than that of the best one."""
+    """What the sampler's distance from the ideal adds to delta is not less than the best one's, nor more than ours."""
     search = manifest.radius_search
     answers = 0 if search is None else len(search.answers)
     draws = answers + sum(
@@ -122,10 +136,15 @@ def _check_slack(manifest: Manifest) -> None:
     )
     if manifest.form == "table":
         draws = manifest.n * len(manifest.columns)
-    least = (1 + math.exp(min(manifest.epsilon, 600.0))) * draws * _LEAST_LOSS_PER_DRAW
-    stated = manifest.delta_slack >= least * (1 - _TOLERANCE)
-    if not stated or (search is not None and search.total_variation < answers * _LEAST_LOSS_PER_DRAW):
+    losses = [(manifest.delta_slack, (1 + math.exp(min(manifest.epsilon, 600.0))) * draws)]
+    if search is not None:
+        losses.append((search.total_variation, float(answers)))
+    if any(loss < times * _LEAST_LOSS_PER_DRAW * (1 - _TOLERANCE) for loss, times in losses):
         raise BundleError("release.json states a sampler that is closer to the ideal than any is. Do not rely on it.")
+    if any(loss > times * _MOST_LOSS_PER_DRAW for loss, times in losses):
+        raise BundleError(
+            "release.json states a sampler that is farther from the ideal than ours is. Do not rely on it."
+        )
 
 
 def _table_mu(manifest: Manifest) -> float:
@@ -133,23 +152,47 @@ def _table_mu(manifest: Manifest) -> float:
     p = len(manifest.columns)
     distance = table_distance(manifest.unit, columns=p, rows=manifest.n, radius=manifest.clip_radius)
     # A set: the exact mu of the discrete Gaussian takes up to 50 ms, and columns are often alike.
-    cells = {_cell_range(column, clipped=manifest.clip_radius is not None) for column in manifest.columns}
+    cells = {_cell_range(*one) for one in zip(manifest.columns, manifest.whole_columns, strict=True)}
+    if manifest.clip_radius is not None:
+        _check_shared_lattice(manifest.columns, manifest.clip_radius)
     return max(noise.mu(steps) for noise, steps in cells) * distance / 2
 
 
-def _cell_range(column: Column, *, clipped: bool) -> tuple[LatticeNoise, int]:
+def _check_shared_lattice(columns: Sequence[Column], radius: float) -> None:
+    """Clipped rows are rounded on one lattice, fine enough for the rounded row to stay in the ball."""
+    steps = [column.half_width / column.cell_noise.step for column in columns if column.cell_noise is not None]
+    whole = round(steps[0])
+    if not all(math.isclose(step, whole, rel_tol=_ROUNDING) for step in steps):
+        raise BundleError("release.json rounds clipped rows on several lattices. Do not rely on it.")
+    _check_ball(whole, radius, fewest_steps_in_ball(len(columns), "table"))
+
+
+def _check_ball(steps: int, radius: float, fewest: float) -> None:
+    """Rounding moves no row out of its ball."""
+    if not steps * radius >= fewest * (1 - _ROUNDING):
+        raise BundleError(
+            f"release.json rounds rows that were clipped to a length of {radius:g} to {steps:,} steps, which is so "
+            f"coarse that rounded rows may be longer; {math.ceil(fewest / radius):,} are needed. Do not rely on it."
+        )
+
+
+def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
     """A column's noise, and the most lattice steps by which a cell can change."""
     spec = column.cell_noise
     assert spec is not None
     noise = lattice_noise(spec.family, spec.scale)
     if not abs(spec.variance / spec.step**2 - noise.variance) <= _TOLERANCE * noise.variance:
         raise BundleError(f"column {column.name[:100]!r}: the variance does not fit its noise. Do not rely on it.")
-    whole = column.kind == "integer" and column.transform is None and not clipped
     if spec.family == DiscreteGaussian.name and not whole:
         raise BundleError(
             f"column {column.name[:100]!r}: discrete noise is for integers that are neither transformed nor clipped. "
             "Do not rely on it."
         )
+    start, half = column.lower if whole else column.centre, column.half_width
+    if not math.isclose(spec.offset, start, rel_tol=_ROUNDING * 1e-3, abs_tol=_ROUNDING * half):
+        raise BundleError(f"column {column.name[:100]!r}: its lattice starts elsewhere. Do not rely on it.")
+    if whole and not spec.step.is_integer():
+        raise BundleError(f"column {column.name[:100]!r}: whole numbers are no whole steps apart. Do not rely on it.")
     # Integers count from the lower bound, other cells from the middle; a float's last bits are no step.
     half = column.half_width / spec.step * (1 - 1e-12)
     return noise, math.ceil(2 * half) if whole else 2 * math.ceil(half)
@@ -158,6 +201,10 @@ def _cell_range(column: Column, *, clipped: bool) -> tuple[LatticeNoise, int]:
 def _moments_mu(manifest: Manifest) -> float:
     """The mu that the noise of all stages, and of the search for a radius, gives together."""
     spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
+    if not _is_plain(manifest.stages[0]):
+        raise BundleError(
+            "release.json has a first stage that is not about the public centre on the public scale. Do not rely on it."
+        )
     search = manifest.radius_search
     if any(stage.rows != manifest.n for stage in manifest.stages if not stage.count_weight):
         raise BundleError("release.json has a stage of another number of rows than the release. Ask for a new copy.")
@@ -199,7 +246,7 @@ def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
 def _stage_mu(stage: Stage, unit: Unit) -> float:
     p = len(stage.centre)
     rows_in_ball = unit.name in ("record", "person")
-    plain = not any(stage.centre) and all(scale == 1 for scale in stage.scale) and stage.features == "linear"
+    plain = _is_plain(stage)
     if not rows_in_ball and not plain:
         raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
     if rows_in_ball and not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
@@ -208,9 +255,30 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
     if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     columns = p * DEGREES[stage.features]
+    if stage.clipped:
+        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(columns, "moments"))
     mu = moments_distance(unit, columns=columns, radius=stage.radius, mean_weight=stage.mean_weight) / stage.tau
     if not abs(mu - stage.mu) <= _TOLERANCE * stage.mu:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
         )
     return mu
+
+
+def _is_plain(stage: Stage) -> bool:
+    return not any(stage.centre) and all(scale == 1 for scale in stage.scale) and stage.features == "linear"
+
+
+def check_standardised(stages: Sequence[Stage], moments: Sequence[ReleasedMoments]) -> None:
+    """A second stage has the centre and the scale that the rule makes of what the first one released, and no other:
+    numbers from elsewhere may be the data's own."""
+    for stage, before in zip(stages[1:], moments, strict=False):
+        squares, noise = np.diag(before.second), np.diag(before.second_noise_sd)
+        with np.errstate(all="ignore"):  # whatever a forger wrote; what is not a number equals nothing
+            expected = standardisation(before.mean, squares, before.mean_noise_sd, noise)
+        for stated, made in zip((stage.centre, stage.scale), expected, strict=True):
+            if not np.allclose(stated, made, rtol=_ROUNDING, atol=_ROUNDING * 1e-3):
+                raise BundleError(
+                    "release.json has a stage whose centre or scale does not follow from the stage before it. "
+                    "Do not rely on it."
+                )

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import check_derived
 from hazeglass.bundle.footer import PHYSICAL_TYPES, footer_rows
-from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.bundle.manifest import CellNoise, Column, Manifest
 from hazeglass.bundle.moments import (
     MOMENT_COLUMNS,
     ReleasedMoments,
@@ -28,8 +28,9 @@ from hazeglass.bundle.moments import (
     moments_from_arrow,
     moments_schema,
 )
-from hazeglass.bundle.promise import check_manifest
+from hazeglass.bundle.promise import check_manifest, check_standardised
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
+from hazeglass.bundle.synthetic import check_synthetic
 from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
 from hazeglass.bundle.verify import check_files, parse_checksums, read_checksums, read_manifest
 from hazeglass.errors import BundleError
@@ -88,9 +89,13 @@ class Release:
         if self.form == "moments":
             raise BundleError("a moments release holds no rows. Use release.moments(), or hg.recover(release).")
         try:
-            return _check_rows(pa.concat_tables(self._part(name) for name in self.parts))
+            table = _check_rows(pa.concat_tables(self._part(name) for name in self.parts), self.columns)
         except pa.ArrowInvalid:
             raise BundleError("the parts of the table do not have the same columns. Ask for a new copy.") from None
+        if self.form == "synthetic":
+            batches = table.to_batches(max_chunksize=self._block_rows)
+            check_synthetic(self.manifest, self.moments()[-1], (_numbers(batch) for batch in batches))
+        return table
 
     def moments(self) -> tuple[ReleasedMoments, ...]:
         """The released moments, one set per stage."""
@@ -115,21 +120,29 @@ class Release:
         return int(pq.read_metadata(self.path / name).num_rows)
 
     def blocks(self, name: str) -> Iterator[npt.NDArray[np.float64]]:
-        """The rows of one part as numbers, some at a time; they are checked like those of :meth:`table`."""
+        """The rows of one part as numbers, some at a time; every cell is checked as in :meth:`table`."""
         import pyarrow as pa
 
-        rows = max(256, _BLOCK_CELLS // len(self.columns))
+        rows = self._block_rows
         with self._opened(name) as file, _readable(name):
             for group in range(file.num_row_groups):  # one at a time, as in _part
                 for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
-                    columns = _check_rows(pa.Table.from_batches([batch])).columns
-                    yield np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in columns])
+                    _check_rows(pa.Table.from_batches([batch]), self.columns)
+                    yield _numbers(batch)
 
     def check_values(self) -> None:
-        """Read every row, a few at a time, and refuse a cell that is no number. `load` has checked all else."""
-        for name in self.parts:
-            for _ in self.blocks(name):
-                pass
+        """Read every row, a few at a time, and refuse a cell that is no number or lies off its column's lattice, and
+        synthetic rows that do not follow from the moments beside them. `load` has checked all else."""
+        blocks = (block for name in self.parts for block in self.blocks(name))
+        if self.form == "synthetic":
+            check_synthetic(self.manifest, self.moments()[-1], blocks)
+        for _ in blocks:
+            pass
+
+    @property
+    def _block_rows(self) -> int:
+        """How many rows are turned into numbers at a time."""
+        return max(256, _BLOCK_CELLS // len(self.columns))
 
     def _part(self, name: str) -> pa.Table:
         import pyarrow as pa
@@ -180,10 +193,10 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         manifest = read_manifest(folder, sums)
         check_manifest(manifest, sums)
         check_parts(folder, manifest)
-        not_compared = check_derived(folder, manifest)
+        not_compared = check_derived(folder, manifest, signature)
         release = Release(folder, manifest, signature=signature, not_compared=not_compared)
         if release.form != "table":
-            release.moments()
+            check_standardised(manifest.stages, release.moments())
     if temporary:
         weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
     return release
@@ -202,7 +215,7 @@ class _Expected:
     """What the manifest implies about the parts of one kind: their columns and types, rows and bytes in all, and the
     row groups and the footer's bytes of each."""
 
-    columns: Mapping[str, set[str]]
+    columns: Mapping[str, str]
     rows: int
     fewest_bytes: int
     most_bytes: int
@@ -252,8 +265,9 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
         cells = manifest.n * len(manifest.columns)
         # A part is written with at most 2^20 rows and 2^22 cells, in groups of 2^16 rows.
         groups = min(16, max(1, 64 // len(manifest.columns)))
+        kinds = ["int64" if whole else "double" for whole in manifest.whole_columns]
         expected["data/"] = _Expected(
-            columns={name: {"double", "int64"} for name in manifest.names},
+            columns=dict(zip(manifest.names, kinds, strict=True)),
             rows=manifest.n,
             fewest_bytes=(cells - _FREE_CELLS) // _CELLS_PER_BYTE,
             most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
@@ -267,7 +281,7 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
         longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
         names = len(manifest.stages) * _frame(manifest.names)
         expected["moments.parquet"] = _Expected(
-            columns={field.name: {str(field.type)} for field in moments_schema()},
+            columns={field.name: str(field.type) for field in moments_schema()},
             rows=rows,
             fewest_bytes=8 * rows,  # the numbers themselves
             most_bytes=_BYTES_PER_CELL * rows * len(MOMENT_COLUMNS) + names + _frame(MOMENT_COLUMNS),
@@ -284,14 +298,14 @@ def _frame(names: Iterable[str], times: int = 1) -> int:
 
 def _part_rows(path: Path, name: str, implied: _Expected) -> int:
     """From the footer, which is walked through before pyarrow opens the file to see Arrow's types behind it."""
-    types = {column: [PHYSICAL_TYPES[kind] for kind in kinds] for column, kinds in implied.columns.items()}
+    types = {column: PHYSICAL_TYPES[kind] for column, kind in implied.columns.items()}
     rows = footer_rows(path, name, types, implied.row_groups, implied.footer_bytes)
     with _parquet(path, name, implied.footer_bytes) as file, _readable(name):
         schema = file.schema_arrow
     if schema.names != list(implied.columns):
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
     for column in schema:
-        if str(column.type) not in implied.columns[column.name]:
+        if str(column.type) != implied.columns[column.name]:
             raise BundleError(f"{name}: column {column.name[:100]!r} does not hold numbers of the right kind.")
     return rows
 
@@ -318,11 +332,15 @@ def _readable(name: str) -> Iterator[None]:
         raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
 
 
-def _check_rows(table: pa.Table) -> pa.Table:
-    """Released rows have no gaps and no value that is not a number."""
+def _numbers(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
+    return np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in batch.columns])
+
+
+def _check_rows(table: pa.Table, described: tuple[Column, ...]) -> pa.Table:
+    """Released rows have no gaps, no value that is not a number and, in a table, none off its column's lattice."""
     import pyarrow.compute as pc
 
-    for name, column in zip(table.column_names, table.columns, strict=True):
+    for name, column, one in zip(table.column_names, table.columns, described, strict=True):
         finite = not column.null_count and bool(pc.all(pc.is_finite(column)).as_py())
         largest = max(abs(end) for end in pc.min_max(column).as_py().values()) if finite and len(column) else 0
         if not finite or largest > _LARGEST_VALUE:
@@ -332,7 +350,18 @@ def _check_rows(table: pa.Table) -> pa.Table:
                 f"column {name[:100]!r} holds a whole number beyond 2^53, where floats do not tell one from the next; "
                 "no release does. Ask for a new copy."
             )
+        if one.cell_noise is not None and not _on_lattice(column.to_numpy(), one.cell_noise):
+            raise BundleError(f"column {name[:100]!r} holds a cell off its lattice, without noise. Do not rely on it.")
     return table
+
+
+def _on_lattice(values: npt.NDArray[Any], noise: CellNoise) -> bool:
+    """Whether each is the offset plus a whole number of steps, as far as 64-bit numbers tell."""
+    if values.dtype == np.int64:
+        return not ((values - int(noise.offset)) % int(noise.step)).any()
+    nearest = noise.offset + noise.step * np.rint((values - noise.offset) / noise.step)
+    rounding = 8 * np.spacing(np.maximum(np.abs(values), abs(noise.offset)))
+    return bool(np.all(np.abs(values - nearest) <= rounding))
 
 
 def _check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:

@@ -6,6 +6,7 @@ another host, all of it bounded in size and time.
 
 from __future__ import annotations
 
+import io
 import re
 import shutil
 import stat
@@ -29,6 +30,7 @@ _CHUNK = 1 << 20
 # Noise hardly shrinks and JSON shrinks by 20; what grows more than this was made to fill a disk.
 _LARGEST_GROWTH = 100
 _FREE_BYTES = 16 << 20
+_ENTRY, _LARGEST_DIRECTORY = b"PK\x01\x02", 64 << 20  # how an entry of an archive's directory begins
 _SECONDS_IN_ALL = 3600
 _NOT_THERE = (403, 404, 410)  # object stores say 403 of a file that they do not have
 
@@ -65,10 +67,24 @@ def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[tu
 # ------------------------------------------------------------------------------------------------------------ archives
 
 
+class _Archive(io.FileIO):
+    """An archive's bytes. zipfile reads the directory at once and makes an object of every entry, so it is refused here
+    where it is too large, whatever the archive says about itself."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """At most so many bytes."""
+        if size is None or not 0 <= size <= _LARGEST_DIRECTORY:
+            size = _LARGEST_DIRECTORY + 1
+        raw = super().read(size) or b""
+        if len(raw) > _LARGEST_DIRECTORY or raw.count(_ENTRY) > 2 * MOST_FILES:
+            raise BundleError(f"a release holds at most {MOST_FILES:,} files; this archive holds more.")
+        return raw
+
+
 def _unpack(archive: Path, folder: Path, largest: int) -> None:
     """Write the files of `archive` below the empty `folder`; nothing is written for an archive that is refused."""
     try:
-        with zipfile.ZipFile(archive) as opened:
+        with _Archive(archive) as file, zipfile.ZipFile(file) as opened:
             entries = _checked_entries(opened, archive.stat().st_size, largest)
             for name, entry in entries.items():
                 _extract(opened, entry, folder / name)
@@ -80,8 +96,6 @@ def _unpack(archive: Path, folder: Path, largest: int) -> None:
 
 def _checked_entries(opened: zipfile.ZipFile, size: int, largest: int) -> dict[str, zipfile.ZipInfo]:
     """The archive's files by their name inside the release, or a refusal."""
-    if len(opened.infolist()) > 2 * MOST_FILES:
-        raise BundleError(f"a release holds at most {MOST_FILES:,} files; this archive holds more.")
     entries: dict[str, zipfile.ZipInfo] = {}
     for entry in opened.infolist():
         name = entry.orig_filename.removesuffix("/")
@@ -90,6 +104,8 @@ def _checked_entries(opened: zipfile.ZipFile, size: int, largest: int) -> dict[s
             raise BundleError(f"{name[:100]} is a link; a release holds plain files only.")
         if entry.flag_bits & 0x1:
             raise BundleError(f"{name[:100]} is encrypted; a release is not. Unpack the archive yourself first.")
+        if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):  # others unpack without a bound
+            raise BundleError(f"{name[:100]} must be stored or deflated; it is not. Pack the release again.")
         if entry.orig_filename.endswith("/"):
             continue
         if name in entries:

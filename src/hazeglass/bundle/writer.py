@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 CHECKSUMS = "SHA256SUMS"
 _LARGEST_DICTIONARY = 1 << 30
+# Nothing but columns: not compressed, so that a file's size tells a reader how much can come out of it, no statistics
+# that could contradict the values, and no schema in words of Arrow's own beside the one of Parquet.
+PLAIN_PARQUET = {"compression": "none", "write_statistics": False, "store_schema": False}
 
 
 @contextmanager
@@ -90,14 +93,14 @@ class BundleWriter:
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """A Parquet part from a stream of batches.
 
-        No part is compressed, so that a file's size tells a reader how much can come out of it. Whatever repeats
-        stands in a dictionary, names of columns too, however long they are; noisy values are all different.
+        Whatever repeats stands in a dictionary, names of columns too, however long they are; noisy values are all
+        different.
         """
         import pyarrow.parquet as pq
 
         repeating = [field.name for field in schema if field.name != "value"]
         dictionaries = {"use_dictionary": repeating, "dictionary_pagesize_limit": _LARGEST_DICTIONARY}
-        with pq.ParquetWriter(self._place(name), schema, compression="none", **dictionaries) as writer:
+        with pq.ParquetWriter(self._place(name), schema, **PLAIN_PARQUET, **dictionaries) as writer:
             for batch in batches:
                 writer.write_batch(batch)
 
@@ -108,7 +111,7 @@ class BundleWriter:
         """
         import pyarrow.parquet as pq
 
-        options = {"compression": "none", "use_dictionary": list(repeating)}
+        options = {"use_dictionary": list(repeating), **PLAIN_PARQUET}
         pq.write_table(table, self._place(name), row_group_size=row_group, **options)
 
     def text(self, name: str, pieces: Iterable[str]) -> None:

@@ -77,7 +77,7 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                 finally:
                     # A library's own warning is for programmers, and may quote a cell.
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
-                        typer.echo(f"note: {warning.message}", err=True)
+                        typer.echo(f"note: {_printable(warning.message)}", err=True)
         except HazeglassError as error:
             typer.echo(f"hazeglass: {_printable(error)}", err=True)
             raise typer.Exit(error.exit_status) from None
@@ -122,7 +122,8 @@ class Printer:
     def answer(self, document: Any) -> None:
         """The same for programs, where --json asks for it."""
         if self.as_json:
-            Console(soft_wrap=True).print_json(json.dumps(_finite(document), allow_nan=False))
+            # ASCII: a name may hold what a terminal acts on, or what changes the direction of what follows.
+            Console(soft_wrap=True).print_json(json.dumps(_finite(document), allow_nan=False), ensure_ascii=True)
 
     @contextmanager
     def watch(self, description: str) -> Iterator[Callable[[int], None]]:

@@ -119,6 +119,16 @@ def count_weight(radius: float) -> float:
     return radius**2 / math.sqrt(2)
 
 
+def fewest_steps_in_ball(columns: int, form: Literal["table", "moments"]) -> float:
+    """How many lattice steps the radius of a ball measures at least, where rows are clipped to it.
+
+    Rounding moves a row by at most sqrt(p)/2 steps, so a row is first shrunk to a ball that much smaller, and the
+    rounded row lies in the ball that the promise is computed for. What is left of the radius is at least half in
+    moments, which have many steps, and 19 parts of 20 in tables.
+    """
+    return (10 if form == "table" else 1) * math.sqrt(columns)
+
+
 def questions(unit: Unit) -> int:
     """How many numbers of rows a search for a clip radius asks for; for persons, that of all rows as well."""
     return SEARCH_STEPS + (unit.name == "person")

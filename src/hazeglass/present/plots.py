@@ -254,5 +254,6 @@ def _shade(k: int, count: int) -> tuple[float, float, float]:
 
 
 def _plain(name: str) -> str:
-    """Text, never a formula: a dollar sign would start one."""
-    return str(name).replace("$", r"\$")
+    """Text, never a formula: a dollar sign would start one. What has no shape has no place in a picture either: SVG
+    cannot hold all of it, and a PDF is not written at all for some of it."""
+    return "".join(c if c.isprintable() else "\ufffd" for c in str(name)).replace("$", r"\$")

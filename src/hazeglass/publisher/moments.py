@@ -17,9 +17,10 @@ from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError, PlanError
 from hazeglass.features.harmonics import DEGREES, FeatureKind, features_of, to_features
+from hazeglass.features.standardise import standardisation
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
+from hazeglass.guarantee.units import Unit, count_weight, fewest_steps_in_ball, mean_weight, moments_distance
 from hazeglass.publisher.clip import (
     RADIUS_SHARE,
     answer_noise,
@@ -43,14 +44,12 @@ __all__ = [
     "lattice_rows",
     "publish_moments",
     "second_stage",
-    "standardisation",
 ]
 
 FIRST_STAGE_SHARE = 0.1
 _BITS = 16
 _SUM_BITS = 61
 _SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
-_LARGEST_VARIANCE = 1.0  # no column of the box [-1, 1] varies more
 _TILE_CELLS = 1 << 18
 _FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 
@@ -169,8 +168,7 @@ def _stage(
     weight = mean_weight(radius, n, guarantee.mu)
     tau = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight) / guarantee.mu
     largest = radius if clipped else 1.0
-    # A row gives up sqrt(p)/2 steps of its ball to rounding, and must keep most of it.
-    fewest = math.sqrt(centre.size * DEGREES[features]) if clipped else 1.0
+    fewest = fewest_steps_in_ball(centre.size * DEGREES[features], "moments") if clipped else 1.0
     person = unit.name == "person"
     return Stage(
         mu=guarantee.mu,
@@ -303,38 +301,3 @@ def _draw(noise: RoundedGaussian, shape: tuple[int, ...], bits: BitSource) -> In
 def _whole(scale: float) -> float:
     """The next whole number: never too little noise, and exact."""
     return float(math.ceil(scale * (1 + 1e-15)))
-
-
-# ------------------------------------------------------------ where the second stage puts its centre and scale
-
-
-def standardisation(
-    mean: FloatArray, squares: FloatArray, mean_noise_sd: FloatArray, squares_noise_sd: FloatArray
-) -> tuple[FloatArray, FloatArray]:
-    """Centre and scale of the columns (last axis), from their noisy means and mean squares about the public centre.
-
-    Noise in the first stage costs twice: a wrong centre and a wrong scale make rows longer, and longer rows are
-    clipped. So noisy numbers are shrunk as far as their known noise says (empirical Bayes): means towards the public
-    centre, variances towards their average, which has far less noise than each. This is arithmetic on released numbers;
-    the promise does not depend on it, only the quality does.
-    """
-    kept = _signal_share(np.mean(mean**2, axis=-1, keepdims=True), mean_noise_sd)
-    centre = kept * mean
-    # About the centre, the shrunk mean being the best guess of the true one; the noisy mean's square is too large.
-    about_centre = squares - centre**2
-    return centre, np.sqrt(_shrunk_variances(about_centre, squares_noise_sd))
-
-
-def _shrunk_variances(noisy: FloatArray, noise_sd: FloatArray) -> FloatArray:
-    columns = noisy.shape[-1]
-    pooled = np.maximum(noisy.mean(axis=-1, keepdims=True), noise_sd / math.sqrt(columns))
-    spread = noisy - pooled
-    kept = _signal_share(np.sum(spread**2, axis=-1, keepdims=True) / max(1, columns - 1), noise_sd)
-    floor = np.minimum(noise_sd, pooled / 2)  # a column that the noise drowned
-    return np.asarray(np.clip(pooled + kept * spread, np.minimum(floor, _LARGEST_VARIANCE), _LARGEST_VARIANCE))
-
-
-def _signal_share(square: FloatArray, noise_sd: FloatArray) -> FloatArray:
-    """Which part of a mean square is not noise."""
-    noise = noise_sd**2
-    return np.asarray(1 - noise / np.maximum(square, np.maximum(noise, np.finfo(float).tiny)))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
+from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
 from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
@@ -218,7 +218,7 @@ def describe(
         stages=stages,
         radius_search=search,
         synthetic=synthetic,
-        created=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        created=datetime.now(UTC).strftime(TIME_FORMAT),
         versions={
             "hazeglass": __version__,
             "python": platform.python_version(),
@@ -276,7 +276,7 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
 def _synthetic_schema(plan: Plan) -> pa.Schema:
     import pyarrow as pa
 
-    whole = [plan.round_integers and column.kind == "integer" and column.transform is None for column in plan.columns]
+    whole = [plan.round_integers and column.whole for column in plan.columns]
     return pa.schema([(name, pa.int64() if one else pa.float64()) for name, one in zip(plan.names, whole, strict=True)])
 
 

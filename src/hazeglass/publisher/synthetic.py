@@ -14,13 +14,12 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import Column, Stage, SyntheticNote
 from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.bundle.synthetic import synthetic_target
 from hazeglass.errors import DataError
-from hazeglass.features.clipping import widen
 
 __all__ = ["SyntheticRows", "check_synthetic_size", "synthetic_rows"]
 
 _BLOCK_ROWS = 1 << 16
-_FLOOR = 1e-9
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -67,31 +66,9 @@ def synthetic_rows(
     stage: Stage, moments: ReleasedMoments, columns: tuple[Column, ...], n: int, entropy: int, rounds: bool
 ) -> SyntheticRows:
     """Rows for one stage's moments: widened where rows were clipped, moved to the nearest covariance if need be."""
-    widening = widen(moments.second, stage.radius, moments.mean) if stage.clipped else None
-    if widening is None:
-        stage_mean, covariance = moments.mean, moments.covariance(n)
-    else:
-        stage_mean, covariance = widening.mean, widening.row_covariance(n, moments.mean_noise_sd)
-    covariance, moved = _repaired(covariance)
-    half = np.array([column.half_width for column in columns])
-    scale = np.array(stage.scale)
-    unit_mean = np.array(stage.centre) + scale * stage_mean
-    mean = np.array([column.centre for column in columns]) + half * unit_mean
-    note = SyntheticNote(widened=widening is not None, repaired_by=moved, integers_rounded=rounds)
-    return SyntheticRows(n, mean, covariance, scale * half, entropy, note)
-
-
-def _repaired(covariance: FloatArray) -> tuple[FloatArray, float]:
-    """The nearest matrix in the Frobenius norm without an eigenvalue below a floor, and the largest change of an entry.
-
-    Noise may leave no eigenvalue above 0, so the floor is a share of the largest in size, whatever its sign.
-    """
-    values, vectors = np.linalg.eigh(covariance)
-    floor = _FLOOR * max(float(np.abs(values).max()), _FLOOR)
-    if values[0] >= floor:
-        return covariance, 0.0
-    repaired = (vectors * np.maximum(values, floor)) @ vectors.T
-    return np.asarray(repaired), float(np.abs(repaired - covariance).max())
+    target = synthetic_target(stage, moments, columns, n, widened=stage.clipped)
+    note = SyntheticNote(widened=target.widened, repaired_by=target.moved, integers_rounded=rounds)
+    return SyntheticRows(n, target.mean, target.covariance, target.unit, entropy, note)
 
 
 def check_synthetic_size(rows: int, columns: int) -> None:

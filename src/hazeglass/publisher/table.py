@@ -20,7 +20,7 @@ from hazeglass.guarantee.lattice import (
     RoundedGaussian,
     lattice_noise,
 )
-from hazeglass.guarantee.units import table_distance
+from hazeglass.guarantee.units import fewest_steps_in_ball, table_distance
 from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
@@ -105,8 +105,8 @@ def _cell_noise(column: Column, mu_cell: float, columns: int, radius: float | No
     """Refused, from public numbers alone, where 64 bits do not hold what would be released."""
     if _keeps_integers(column, clipped=radius is not None):
         return _integer_noise(column, mu_cell)
-    # Clipped rows give up sqrt(p)/2 steps of their ball to rounding: keep that a small share of it.
-    fewest = _FEWEST_STEPS if radius is None else max(_FEWEST_STEPS, 10 * math.sqrt(columns) / radius)
+    in_ball = 0.0 if radius is None else fewest_steps_in_ball(columns, "table") / radius
+    fewest = max(_FEWEST_STEPS, in_ball)
     wanted = max(fewest, _NOISE_STEPS * mu_cell / 2)
     if not wanted <= _MOST_STEPS:
         remedy = "Lower the budget." if radius is None else "Raise clip_radius, or lower the budget."
@@ -163,7 +163,7 @@ def _rounded_up(scale: float) -> float:
 
 def _keeps_integers(column: Column, *, clipped: bool) -> bool:
     """A transform, or a ball shared with other columns, leaves an integer column no lattice of its own."""
-    return column.kind == "integer" and column.transform is None and not clipped
+    return column.whole and not clipped
 
 
 def _noisy_integers(column: Column, raw: FloatArray, noise: IntArray) -> IntArray:
