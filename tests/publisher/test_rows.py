@@ -41,7 +41,8 @@ def test_the_publisher_is_told_how_many_cells_could_not_be_read(make_plan, tmp_p
     assert rows.n == 6
     rows.tell_publisher()
     assert capsys.readouterr().err.splitlines() == [
-        "publisher only: lines that are no rows and count as rows of missing cells: 1.",
+        "publisher only: lines that are no rows and count as rows of missing cells: 1. If quoted cells hold line ends, "
+        "the plan must say so: [text] quoted_newlines = true.",
         "publisher only: cells of column 'b' that are no numbers and count as missing: 2.",
         "publisher only: cells of column 'c' that are no numbers and count as missing: 1.",
     ]

@@ -164,8 +164,8 @@ def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:
 @quotes_no_cell
 def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
-    from hazeglass.compute.lines import BROKEN_LINES
     from hazeglass.compute.tables import blocks, check_names, floats, open_table
+    from hazeglass.compute.text import BROKEN_LINES
 
     table, unread = open_table(data), Counter[str]()
     check_names(table.names)

@@ -38,11 +38,8 @@ def new_folder(out: str | Path) -> Iterator[Path]:
     target = check_new(out)
     parent = target.resolve().parent
     temporary = parent / f".{target.name}.partial-{secrets.token_hex(8)}"
-    try:
-        temporary.mkdir(mode=0o700)
-    except OSError as error:
-        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
-    try:
+    try:  # from before the folder exists: an interrupt may come between any two lines
+        _make(temporary, out)
         yield temporary
         temporary.chmod(0o755)
         for path in (*sorted(temporary.rglob("*")), temporary):
@@ -56,6 +53,13 @@ def new_folder(out: str | Path) -> Iterator[Path]:
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
+
+
+def _make(folder: Path, out: str | Path) -> None:
+    try:
+        folder.mkdir(mode=0o700)
+    except OSError as error:
+        raise OutputError(f"cannot write beside {str(out)!r}: {error.strerror}.") from None
 
 
 def check_new(out: str | Path) -> Path:

@@ -25,10 +25,9 @@ from pyarrow import csv as arrow_csv
 
 from hazeglass.compute.cells import number_column, words_like_numbers
 from hazeglass.compute.places import Place
-from hazeglass.compute.text import TextFormat
+from hazeglass.compute.text import BROKEN_LINES, TextFormat
 from hazeglass.errors import DataError
 
-BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
 RANGE_BYTES = 1 << 23
 _CHUNK_BYTES = 1 << 20
 _LONGEST_HEADER = _LONGEST_LINE = 1 << 24  # more than a chunk or a stretch

@@ -24,6 +24,7 @@ _UNUSABLE = (
     "raw-unicode-escape",
     "undefined",
 )
+BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
 
 
 @dataclass(frozen=True)

@@ -10,20 +10,21 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.compute.engines import Engine
-from hazeglass.compute.lines import BROKEN_LINES
-from hazeglass.compute.pieces import Partition, Piece
-from hazeglass.compute.tables import TableSource
+from hazeglass.compute.text import BROKEN_LINES
 from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     import pyarrow as pa
+
+    from hazeglass.compute.pieces import Partition, Piece
+    from hazeglass.compute.tables import TableSource
 
 __all__ = ["Block", "Cells", "Rows"]
 
@@ -128,13 +129,11 @@ class _UsedPiece:
 
     def without_rows(self) -> _UsedPiece:
         """The same without what leads to its rows."""
-        assert isinstance(self.piece, Partition)
-        return replace(self, piece=self.piece.without_rows())
+        return replace(self, piece=cast("Partition", self.piece).without_rows())
 
     def loaded(self, frame: Any) -> _UsedPiece:
         """The same once its rows are computed."""
-        assert isinstance(self.piece, Partition)
-        return replace(self, piece=self.piece.loaded(frame))
+        return replace(self, piece=cast("Partition", self.piece).loaded(frame))
 
     def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
