@@ -55,6 +55,18 @@ def test_the_reason_for_the_bounds_stands_beside_them(make_plan, table, tmp_path
     assert "no reason given</td>" in page
 
 
+def test_cells_of_several_lines_are_said_to_need_a_well_written_file(make_plan, table, tmp_path):
+    from dataclasses import replace
+
+    from hazeglass.compute.text import TextFormat
+
+    for quoted_newlines in (True, False):
+        plan = replace(make_plan(), text=TextFormat(quoted_newlines=quoted_newlines))
+        made = hg.publish(table, plan, tmp_path / str(quoted_newlines))
+        assert made.manifest.quoted_newlines is quoted_newlines
+        assert ("a file without a stray quote" in statement(made.manifest)) is quoted_newlines
+
+
 def test_a_simulation_warns(make_plan, table, tmp_path):
     made = hg.publish(table, make_plan(), tmp_path / "r", simulate_seed=1)
     assert "This is a simulation" in (made.path / "statement.html").read_text(encoding="utf-8")

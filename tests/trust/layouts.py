@@ -422,6 +422,13 @@ LAYOUTS: dict[str, Layout] = {
         _csv(header=False), "files", ".csv", TextFormat(header=False, names=(*NUMBERS, ID)), holds=_CSV
     ),
     "csv with other columns": Layout(_csv(extra=_BESIDE, backwards=True), "files", ".csv", holds=_CSV),
+    "csv with cells of several lines": Layout(
+        _csv(extra={"note": lambda row: '"' + "x1,x2\n9,9\r\n" * (row % 9) + '"'}, spelled=True),
+        "files",
+        ".csv",
+        TextFormat(quoted_newlines=True),
+        holds=_BYTES,
+    ),
     "several csv": Layout(_several_csv, "files", ".csv", holds=_CSV),
     "csv, packed": Layout(_packed, "files", ".csv.gz", holds=_CSV),
     "tsv": Layout(_tabs, "files", ".tsv", holds=_CSV),

@@ -188,6 +188,7 @@ class Manifest:
     persons: int | None = None
     order: Literal["shuffled", "kept"] | None = None
     row_counts: Literal["public"] | None = None
+    quoted_newlines: bool = False
     columns: tuple[Column, ...]
     mu: float
     epsilon: float

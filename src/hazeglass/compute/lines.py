@@ -1,10 +1,11 @@
 """CSV as lines: every line of a file is a row, and every line is read alone.
 
-What one row holds cannot change how another is read. A quoted cell may hold line ends, and its row is then put on one
-line first; a quote that is not closed as it should be ends with its line; a line with too few or too many fields is a
-row whose cells are all missing, and a blank line is a row too. The format (separator,
-decimal mark, encoding, words for missing) comes from the plan and is never detected. Arrow parses and converts whole
-blocks of lines; only blocks with a line or a cell that it refuses are looked at more closely.
+What one row holds cannot change how another is read. A quote that is not closed in its line, or a line with too few or
+too many fields, is a row whose cells are all missing, and a blank line is a row too. The format (separator, decimal
+mark, encoding, words for missing) comes from the plan and is never detected. Only where the plan says `quoted_newlines`
+may a quoted cell go over several lines; its row is put on one line first, as RFC 4180 has it, and then a stray quote
+takes what follows it into its row. Arrow parses and converts whole blocks of lines; only blocks with a line or a cell
+that it refuses are looked at more closely.
 """
 
 from __future__ import annotations
@@ -15,12 +16,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
@@ -33,30 +32,34 @@ BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can h
 RANGE_BYTES = 1 << 23
 _CHUNK_BYTES = 1 << 20
 _LONGEST_HEADER = _LONGEST_LINE = 1 << 24  # more than a chunk or a stretch
-_LONGEST_ROW = 1 << 20  # of several lines
 _AT_ONCE = 16  # stretches that are counted side by side
 _BOM = codecs.BOM_UTF8
-_QUOTED = re.compile(rb'"(?:[^"]++|"")*+"')
+_NO_LINE_END = re.compile(rb"\r(?!\n)")
+_LETTER = b"\v"  # in place of a line end that ends no row: no part of a number, and dropped from ids
+_ON_ONE_LINE = bytes.maketrans(b"\r\n", _LETTER * 2)
+_NO_ROW = b"\r "  # in a line that is no row: no other carriage return is left but at the end of a line
 
 
 def csv_header(place: Place, text: TextFormat) -> tuple[tuple[str, ...], int]:
     """The names of a file's columns, and the number of bytes before its first row (of the text as UTF-8)."""
-    first = b""
-    for chunk in _utf8_chunks(place, text):
-        first += chunk
-        if b"\n" in chunk or len(first) > _LONGEST_HEADER:
-            break
+    chunks = _utf8_chunks(place, text)
+    first = next(chunks, b"")
     mark = len(_BOM) if first.startswith(_BOM) else 0
     if not first and text.header:
         raise DataError(f"{place.name} is empty: it must hold a header and at least 2 rows.")
     if not text.header:
         return text.names, mark
-    line, newline, _ = first[mark:].partition(b"\n")
+    line = b""
+    for chunk in _rows_alone(chain([first[mark:]], chunks), place, text):
+        line += chunk
+        if b"\n" in chunk or len(line) > _LONGEST_HEADER:
+            break
+    line, newline, _ = line.partition(b"\n")
     if not line.strip():
         raise DataError(f"{place.name} must begin with a line of column names, and its first line is empty.")
-    try:
-        (fields,) = csv.reader([line.decode("utf-8").rstrip("\r")], delimiter=separator(place, text), strict=True)
-    except (UnicodeDecodeError, csv.Error, ValueError):
+    try:  # what the other columns are called, and how, is no reason to refuse
+        (fields,) = csv.reader([line.decode("utf-8", "replace").rstrip("\r")], delimiter=separator(place, text))
+    except (csv.Error, ValueError):
         raise DataError(
             f"the first line of {place.name} cannot be read as column names in {text.encoding} with separator "
             f"{separator(place, text)!r}. Correct [text] in the plan, or the file."
@@ -76,7 +79,6 @@ class Lines:
 
     start    the first byte; `opens` says that a line starts there, and not only behind the next newline
     stop     the byte behind the last, or None for all to the end, where a file can only be read as a whole
-    columns  how many fields a row has
     """
 
     place: Place
@@ -84,25 +86,19 @@ class Lines:
     start: int
     stop: int | None
     opens: bool
-    columns: int
 
-    def count(self) -> tuple[int, bool]:
-        """How many there are, and whether a quoted cell may go on in the line after one of them."""
-        rows, goes_on = 0, False
-        for block in self.blocks():
-            rows += block.count(b"\n")
-            goes_on = goes_on or _odd_lines(block).size > 0
-        return rows, goes_on
+    def count(self) -> int:
+        """How many there are."""
+        return sum(block.count(b"\n") for block in self.blocks())
 
     def blocks(self) -> Iterator[bytes]:
         """They themselves, in blocks of whole lines that end in a newline."""
         if self.stop is None:
-            rows = _rows_of_stream(self.place, self.text, self.start)
-            mark = separator(self.place, self.text).encode()
-            yield from _on_one_line(_whole_lines(_without_endless_lines(rows)), mark, self.columns)
+            chunks = _behind(self.start, _utf8_chunks(self.place, self.text))
+            yield from _whole_lines(_rows_alone(chunks, self.place, self.text))
         elif self.start < self.stop:
             with self.place.open_file() as file:
-                if block := b"".join(_without_endless_lines(self._range(file, self.stop))):
+                if block := b"".join(_rows_alone(self._range(file, self.stop), self.place, self.text)):
                     yield block
 
     def _range(self, file: Any, stop: int) -> Iterator[bytes]:
@@ -125,85 +121,17 @@ class Lines:
 def line_pieces(place: Place, text: TextFormat) -> list[tuple[Lines, int]]:
     """A file's rows in stretches that can be read one by one, with the number of rows of each.
 
-    A file is a single stretch where it can only be read from its start: packed, in another encoding, or with quoted
-    cells that may go on in the next line.
+    A file is a single stretch where it can only be read from its start: packed, in another encoding, or where quoted
+    cells may go on in the next line.
     """
-    names, first = csv_header(place, text)
-    whole = Lines(place, text, first, None, opens=True, columns=len(names))
-    if not place.suffix.endswith(".gz") and _is_utf8(text):
+    _, first = csv_header(place, text)
+    if place.suffix.endswith(".gz") or not _is_utf8(text) or text.quoted_newlines:
+        stretches = [Lines(place, text, first, None, opens=True)]
+    else:
         starts = range(first, max(place.size, first + 1), RANGE_BYTES)
-        stretches = [
-            replace(whole, start=at, stop=min(at + RANGE_BYTES, place.size), opens=at == first) for at in starts
-        ]
-        with ThreadPoolExecutor(min(_AT_ONCE, len(stretches))) as pool:
-            counted = list(pool.map(Lines.count, stretches))
-        if not any(goes_on for _, goes_on in counted):
-            return [(lines, rows) for lines, (rows, _) in zip(stretches, counted, strict=True)]
-    return [(whole, whole.count()[0])]
-
-
-def _odd_lines(block: bytes) -> npt.NDArray[np.intp]:
-    """Where lines with an odd number of quotes start: only their last cell can go on in the next line."""
-    if b'"' not in block:
-        return np.zeros(0, dtype=np.intp)
-    raw = np.frombuffer(block, dtype=np.uint8)
-    starts = np.concatenate(([0], np.flatnonzero(raw == ord("\n"))[:-1] + 1))
-    quotes = np.add.reduceat((raw == ord('"')).view(np.uint8), starts)
-    return np.asarray(starts[quotes % 2 == 1])
-
-
-def _on_one_line(blocks: Iterator[bytes], mark: bytes, columns: int) -> Iterator[bytes]:
-    """The same rows, each on one line: in quoted cells that go over several lines, line ends become spaces.
-
-    A quoted cell goes on only where it is closed as it should be, before a separator or the end of a line, and gives a
-    row with all its fields. Otherwise the quote is a stray one, and its line alone is broken.
-    """
-    held = b""
-    for block in chain(blocks, [b""]):
-        text, final, done, out = held + block, not block, 0, []
-        held = b""
-        for start in _odd_lines(text).tolist():
-            if start < done:
-                continue
-            end = _row_end(text[start : start + _LONGEST_ROW], mark, columns)
-            if end is None and not final and len(text) - start < _LONGEST_ROW:
-                out.append(text[done:start])
-                held, done = text[start:], len(text)
-                break
-            if end:
-                row = text[start : start + end - 1]
-                out += [text[done:start], row.replace(b"\r", b" ").replace(b"\n", b" "), b"\n"]
-                done = start + end
-        if whole := b"".join([*out, text[done:]]):
-            yield whole
-
-
-def _row_end(text: bytes, mark: bytes, columns: int) -> int | None:
-    """Where the row ends that starts with the text; 0 where it is not one of several lines, None where it goes on."""
-    at, fields = 0, 1
-    while True:
-        if text[at : at + 1] == b'"':
-            at = _closing(text, at + 1)
-            if at < 0 or text[at:] in (b"", b"\r"):
-                return None
-            if text[at : at + 1] not in (mark, b"\n") and text[at : at + 2] != b"\r\n":
-                return 0
-        cell, line = text.find(mark, at), text.find(b"\n", at)
-        if 0 <= cell < line or (line < 0 <= cell):
-            at, fields = cell + 1, fields + 1
-        elif line < 0:
-            return None
-        else:
-            return line + 1 if fields == columns and b"\n" in text[:line] else 0
-
-
-def _closing(text: bytes, at: int) -> int:
-    """Behind the quote that closes a cell; two quotes are one of its letters."""
-    while (at := text.find(b'"', at)) >= 0:
-        if text[at + 1 : at + 2] != b'"':
-            return at + 1
-        at += 2
-    return -1
+        stretches = [Lines(place, text, at, min(at + RANGE_BYTES, place.size), at == first) for at in starts]
+    with ThreadPoolExecutor(min(_AT_ONCE, len(stretches))) as pool:
+        return list(zip(stretches, pool.map(Lines.count, stretches), strict=True))
 
 
 def _is_utf8(text: TextFormat) -> bool:
@@ -230,17 +158,69 @@ def _read(stream: Any, place: Place) -> bytes:
         raise DataError(f"{place.name} cannot be read to its end; it may be damaged or out of reach.") from None
 
 
-def _rows_of_stream(place: Place, text: TextFormat, first: int) -> Iterator[bytes]:
+def _behind(first: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
     """The text behind the header."""
-    skip = first
-    for chunk in _utf8_chunks(place, text):
-        if kept := chunk[skip:]:
-            yield kept
-        skip = max(0, skip - len(chunk))
+    for chunk in chunks:
+        yield chunk[first:]
+        first = max(0, first - len(chunk))
+
+
+def _rows_alone(chunks: Iterator[bytes], place: Place, text: TextFormat) -> Iterator[bytes]:
+    """The same text, every row on a line of its own that is not too long, with carriage returns where a line ends."""
+    chunks = _carriage_returns_as_letters(chunks)
+    if text.quoted_newlines:
+        chunks = _on_one_line(chunks, separator(place, text).encode())
+    return _without_endless_lines(chunks)
+
+
+def _carriage_returns_as_letters(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    """Those that end no line."""
+    held = b""
+    for chunk in chunks:
+        text = held + chunk
+        held = b"\r" if text.endswith(b"\r") else b""
+        text = text.removesuffix(b"\r")
+        yield _NO_LINE_END.sub(_LETTER, text) if _has_other_returns(text) else text
+    yield held
+
+
+def _has_other_returns(text: bytes) -> bool:
+    """Whether there is a carriage return that ends no line; Arrow would end one there."""
+    return b"\r" in text and text.count(b"\r") != text.count(b"\r\n")
+
+
+def _on_one_line(chunks: Iterator[bytes], mark: bytes) -> Iterator[bytes]:
+    """The same rows, byte for byte as long, but with letters in place of the line ends in quoted cells.
+
+    A quote opens only at the start of a cell and closes only before a separator or the end of a line; two are one.
+    """
+    mark = re.escape(mark)
+    letters = rb'""|"(?=[^"%b\r\n])' % mark  # quotes in a quoted cell that do not close it
+    inside = re.compile(rb'(?:[^"]++|%b)*+' % letters)
+    # Up to the first quote whose cell goes on in the next line, or behind the chunk.
+    outside = re.compile(
+        rb'(?:[^"]++|(?<![%b\n])"|(?<=[%b\n])"(?:[^"\n]++|%b)*+"(?=[%b\r\n]))*+' % (mark, mark, letters, mark)
+    )
+    quoted, text = False, b"\n"  # first in the text stands the byte before it
+    for chunk in chunks:
+        text, at, out = text + chunk, 1, []
+        while at < len(text):
+            found = (inside if quoted else outside).match(text, at)
+            assert found is not None  # at worst of nothing
+            out.append(found[0].translate(_ON_ONE_LINE) if quoted else found[0])
+            at = found.end()
+            if at == len(text) or (quoted and at == len(text) - 1):  # what a last quote means shows in the next chunk
+                break
+            out.append(b'"')
+            at, quoted = at + 1, not quoted
+        yield b"".join(out)
+        text = text[at - 1 :]
+    if quoted:
+        yield text[1:] or _NO_ROW
 
 
 def _without_endless_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
-    """The same text, but of a line too long to be a row its start alone, with a carriage return that breaks it.
+    """The same text, but of a line too long to be a row its start alone, marked as no row.
 
     No memory and no parser is large enough for every line, and one line must not decide whether the others are read.
     """
@@ -249,7 +229,7 @@ def _without_endless_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
         end = chunk.find(b"\n")
         rest = chunk if end < 0 else chunk[:end]
         if length + len(rest) > _LONGEST_LINE:
-            broken = b"" if length > _LONGEST_LINE else rest[: _LONGEST_LINE - length] + b"\r "
+            broken = b"" if length > _LONGEST_LINE else rest[: _LONGEST_LINE - length] + _NO_ROW
             yield broken if end < 0 else broken + chunk[end:]
         else:
             yield chunk
@@ -310,7 +290,7 @@ class LineReader:
         A line of empty cells is read before it, so that no byte order mark among the rows is taken for the file's, and
         one behind it, which a quote that the last line does not close would swallow.
         """
-        if b"\r" in block and block.count(b"\r") != block.count(b"\r\n"):  # Arrow ends a line there
+        if _has_other_returns(block):
             return None
         framed = b"".join((self._empty, b"\n", block, self._empty, b"\n"))
         try:
@@ -342,8 +322,6 @@ class LineReader:
         waiting = [(0, len(lines))]
         while waiting:
             first, end = waiting.pop()
-            if end - first == 1:  # a carriage return in quotes is a letter of its cell
-                lines[first] = _QUOTED.sub(lambda quoted: quoted[0].replace(b"\r", b" "), lines[first])
             if self._are_rows(lines[first:end]):
                 continue
             if end - first == 1:

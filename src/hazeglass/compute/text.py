@@ -36,6 +36,9 @@ class TextFormat:
     missing    what a missing cell may hold, compared without the spaces around it
     header     whether the first line holds the names; if not, `names` does
     trim       whether spaces around a name or a cell are no part of it (numbers and ids never keep them)
+
+    quoted_newlines  whether a quoted cell may go over several lines. If not, every line is a row. If so, the file must
+        be written as RFC 4180 has it: a stray quote takes the rows behind it, which are other people's, into its own
     """
 
     separator: str | None = None
@@ -45,11 +48,12 @@ class TextFormat:
     header: bool = True
     names: tuple[str, ...] = ()
     trim: bool = True
+    quoted_newlines: bool = False
 
     def __post_init__(self) -> None:
         for key in ("missing", "names"):
             object.__setattr__(self, key, _words(key, getattr(self, key)))
-        for key in ("header", "trim"):
+        for key in ("header", "trim", "quoted_newlines"):
             if not isinstance(getattr(self, key), bool):
                 raise PlanError(f"text.{key} must be true or false, got {_short(getattr(self, key))}.")
         _check_marks(self.separator, self.decimal)

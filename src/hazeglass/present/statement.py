@@ -61,6 +61,11 @@ def _public_facts(manifest: Manifest) -> list[str]:
         facts.append("The rows were put into a random order that is not recorded.")
     elif manifest.order == "kept":
         facts.append("The order of the rows is public: they stand as they did in the data.")
+    if manifest.quoted_newlines:
+        facts.append(
+            "Quoted cells of a CSV could go over several lines. The promise then needs a file without a stray quote, "
+            "because one takes the rows behind it, which are other people's, into its own."
+        )
     return facts
 
 

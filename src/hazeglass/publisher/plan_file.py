@@ -73,6 +73,7 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "header": {"type": "boolean"},
                 "names": _WORDS_LIST,
                 "trim": {"type": "boolean"},
+                "quoted_newlines": {"type": "boolean"},
             },
         },
         "columns": {

@@ -67,7 +67,8 @@ def publish(
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     sign : the private key to sign the release with, as `hazeglass key new` makes it
-    progress : called with how many rows are done so far, or persons where those are protected
+    progress : called with how many rows are done, at every hundredth of them; where persons are protected with their
+        number, at the end
 
     Returns
     -------
@@ -205,6 +206,7 @@ def describe(
         persons=rows.persons,
         order=("shuffled" if plan.shuffled else "kept") if plan.form == "table" else None,
         row_counts=plan.row_counts,
+        quoted_newlines=plan.text.quoted_newlines,
         columns=columns or plan.columns,
         mu=plan.guarantee.mu,
         epsilon=words.epsilon,
