@@ -2,7 +2,9 @@
 
 import gzip
 import pickle
+import sys
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -71,7 +73,6 @@ def test_blocks_are_bounded(monkeypatch):
         (np.zeros(3), "two-dimensional"),
         (np.zeros((2, 2), dtype=complex), "hold numbers"),
         ("no/such/file.csv", "there is no file"),
-        (pd.DataFrame([[1, 2]], columns=["a", "a"]), "must be unique"),
     ],
 )
 def test_what_is_no_table_is_refused(data, message):
@@ -177,6 +178,61 @@ def test_a_dask_frame_is_read_partition_by_partition():
     assert source.kinds() == {"x": "continuous", "näme, with comma": "integer"}
     assert len(list(source.pieces(["x"]))) == 2
     np.testing.assert_array_equal(read(source), np.column_stack([VALUES["x"], VALUES["näme, with comma"]]))
+
+
+@pytest.mark.parametrize("others", [["q", "q"], ["", " "], [None, 1], [1, "1"], [("a", 1), float("nan")]], ids=str)
+def test_columns_that_are_not_read_may_be_called_anything(others):
+    frame = pd.DataFrame([[1.5, 7, 8], [2.5, 9, 10]])
+    frame.columns = ["x", *others]
+    frames = pytest.importorskip("dask.dataframe")
+    for data in (frame, frames.from_pandas(frame, npartitions=2)):
+        found = [floats(batch, ["x"]) for batch in blocks(open_table(data), ["x"])]
+        assert np.vstack(found).ravel().tolist() == [1.5, 2.5]
+
+
+def test_the_path_of_a_column_follows_from_its_type_and_not_from_its_cells():
+    """One odd cell turns the categories of others into objects; a decimal or a moment must stay what it was."""
+    moments = [pd.Timestamp("2020-01-01 10:00") + pd.Timedelta(f"{k}ms") for k in range(6)]
+    prices = [Decimal(f"{k}.{37 * k % 100:02}5" + "0" * 20) for k in range(6)]
+    for odd in (None, "x"):
+        series = {"who": [odd or moments[0], *moments[1:]], "x": [odd or prices[0], *prices[1:]]}
+        for kind in ("category", object):
+            frame = pd.DataFrame({name: pd.Series(cells, dtype=object).astype(kind) for name, cells in series.items()})
+            (batch,) = blocks(open_table(frame), ["x"], ["who"])
+            assert batch.column("who").to_pylist()[1:] == [
+                f"2020-01-01 10:00:00.{k:03}".rstrip("0") for k in range(1, 6)
+            ]
+            assert batch.column("x").to_pylist()[1:] == [float(price) for price in prices[1:]]
+
+
+def test_text_of_numpys_with_numbers_that_are_no_characters_is_missing_there():
+    data = np.array([["1", "2"], ["3", "4"]], dtype="U4")
+    data.view(np.uint32).reshape(2, 2, 4)[1, 0, 0] = 0x110000
+    for array in (data, data.astype(">U4") if sys.byteorder == "little" else data):
+        if array is not data:
+            array.view(">u4").reshape(2, 2, 4)[1, 0, 0] = 0x110000
+        unread = Counter()
+        (batch,) = blocks(open_table(array), ["x1", "x2"], ["x1"], unread)
+        np.testing.assert_array_equal(floats(batch, ["x2"]).ravel(), [2, 4])
+        assert batch.columns[0].to_pylist() == [1, None]
+        assert batch.columns[2].to_pylist() == ["1", None]
+        assert unread == {"x1": 1}
+
+
+def test_a_long_word_in_many_rows_of_a_parquet_file_is_held_once(tmp_path):
+    """Written out, 10 kB of file would be 2.4 GB: more than one array of text holds, and more than some machines."""
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1] * 1150, pa.int32()), pa.array(["5" + " " * (1 << 21), "6"]))
+    pq.write_table(pa.table({"x": words}), tmp_path / "d.parquet", store_schema=False)
+    (batch,) = blocks(open_table(tmp_path / "d.parquet"), ["x"], ["x"])
+    assert batch.columns[0].to_pylist() == [5.0, 6.0] * 1150
+    assert batch.columns[1].to_pylist() == [None, "6"] * 1150
+
+
+def test_a_column_that_a_later_file_holds_twice_is_refused(tmp_path):
+    pq.write_table(pa.table({"x": [1.0]}), tmp_path / "1.parquet")
+    pq.write_table(pa.table([[1.0], [2.0]], names=["x", "x"]), tmp_path / "2.parquet")
+    with pytest.raises(DataError, match=r"2\.parquet has two or more columns 'x'"):
+        read(open_table(tmp_path))
 
 
 def test_a_table_of_plain_rows_needs_names_that_are_its_own():

@@ -14,12 +14,16 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column, id_column, number_column
+from hazeglass.compute.cells import Column, is_text, number_column
+from hazeglass.compute.ids import id_column
 from hazeglass.compute.lines import LineReader, Lines, csv_header
 from hazeglass.compute.places import Place
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
+
+_MOST_TEXT = 1 << 31  # bytes: more than one array of words holds
 
 
 class Piece(Protocol):
@@ -104,9 +108,13 @@ class RowGroups:
     def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows; one core decodes them, because other pieces keep the others busy."""
         for place in dict.fromkeys(place for place, _ in self.groups):
+            groups = [group for where, group in self.groups if where == place]
             with parquet_file(place) as file:
                 _check_same_columns(self.wanted.all, file.schema_arrow.names, place)
-                for group in (group for where, group in self.groups if where == place):
+                coded = [name for name in self.wanted.all if _is_short_text(file, name, groups)]
+                footer = file.metadata
+            with parquet_file(place, metadata=footer, read_dictionary=coded) as file:
+                for group in groups:
                     read = file.iter_batches(
                         self.wanted.block_rows, row_groups=[group], columns=self.wanted.all, use_threads=False
                     )
@@ -161,7 +169,9 @@ class Partition:
         """The same once its rows are computed."""
         from hazeglass.compute.tables import frame_columns
 
-        return Loaded(self.number, len(frame), frame_columns(frame), self.wanted)
+        names, take = frame_columns(frame)
+        columns = {name: take(names.index(name)) for name in self.wanted.all}
+        return Loaded(self.number, len(frame), columns, self.wanted)
 
     def __repr__(self) -> str:
         return f"<piece {self.number}: a partition of a dask dataframe>"
@@ -169,8 +179,9 @@ class Partition:
 
 def _check_same_columns(wanted: Sequence[str], names: Sequence[str], place: Place) -> None:
     for name in wanted:
-        if name not in names:
-            raise DataError(f"every file must hold the same columns, but {place.name} has no {name!r}.")
+        if (times := list(names).count(name)) != 1:
+            found = "two or more columns" if times else "no"
+            raise DataError(f"every file must hold the same columns, but {place.name} has {found} {name!r}.")
 
 
 def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.RecordBatch]:
@@ -181,9 +192,23 @@ def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.Rec
         raise DataError(f"{place.name} cannot be read to its end; it may be damaged or out of reach.") from None
 
 
-def parquet_file(place: Place) -> Any:
+def _is_short_text(file: Any, name: str, groups: Sequence[int]) -> bool:
+    """Whether a column is text of which every word fits into memory once; repeated, a single one might not."""
+    kind = file.schema_arrow.field(name).type
+    if not is_text(kind) or pt.is_fixed_size_binary(kind):
+        return False
+    chunks = [file.metadata.row_group(group) for group in groups]
+    return all(
+        chunk.column(k).total_uncompressed_size < _MOST_TEXT
+        for chunk in chunks
+        for k in range(chunk.num_columns)
+        if chunk.column(k).path_in_schema == name
+    )
+
+
+def parquet_file(place: Place, **options: Any) -> Any:
     """A Parquet file, opened; nothing is buffered ahead, which would hold the whole file."""
     try:
-        return pq.ParquetFile(place.open_file(), pre_buffer=False, buffer_size=1 << 20)
+        return pq.ParquetFile(place.open_file(), pre_buffer=False, buffer_size=1 << 20, **options)
     except (pa.ArrowInvalid, OSError):
         raise DataError(f"{place.name} cannot be read as Parquet; it may be damaged or of another kind.") from None

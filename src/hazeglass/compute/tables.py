@@ -7,8 +7,9 @@ not on who works on it or on what is read. Error messages name columns and row n
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column
+from hazeglass.compute.cells import Coded, Column
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
@@ -107,15 +108,15 @@ def _kind(declared: pa.DataType) -> str:
 
 @dataclass(frozen=True)
 class _InMemory:
+    """Columns that are taken from the table, and converted, when they are read: others are not touched."""
+
     names: tuple[str, ...]
-    columns: Mapping[str, Column]
+    take: Callable[[int], Column]
     rows: int
     text: TextFormat
 
     def kinds(self) -> dict[str, str]:
-        return {
-            name: "other" if isinstance(column, list) else _kind(column.type) for name, column in self.columns.items()
-        }
+        return {name: _kind_of(self.take(k)) for k, name in enumerate(self.names)}
 
     def sizes(self) -> list[int]:
         return [min(self._step, self.rows - start) for start in range(0, self.rows, self._step)]
@@ -123,14 +124,21 @@ class _InMemory:
     @property
     def _step(self) -> int:
         """Few enough rows that several pieces fit into memory."""
-        return min(_PIECE_ROWS, max(64, _BLOCK_CELLS // max(1, len(self.columns))))
+        return min(_PIECE_ROWS, max(64, _BLOCK_CELLS // max(1, len(self.names))))
 
     def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.columns), self.text)
+        wanted = _wanted(numbers, ids, len(self.names), self.text)
+        columns = {name: self.take(self.names.index(name)) for name in wanted.all}
         for number, rows in enumerate(self.sizes()):
             start = number * self._step
-            held = {name: rows_of(self.columns[name], start, start + rows) for name in wanted.all}
+            held = {name: rows_of(column, start, start + rows) for name, column in columns.items()}
             yield Loaded(number, rows, held, wanted)
+
+
+def _kind_of(column: Column) -> str:
+    if isinstance(column, Coded):
+        return _kind_of(column.values)
+    return "other" if isinstance(column, list) else _kind(column.type)
 
 
 def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
@@ -138,8 +146,7 @@ def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
         return None
-    names = tuple(data.column_names)
-    return _InMemory(names, dict(zip(names, data.columns, strict=True)), data.num_rows, text)
+    return _InMemory(tuple(data.column_names), data.column, data.num_rows, text)
 
 
 def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
@@ -150,22 +157,20 @@ def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
             f"an array must be two-dimensional and hold numbers, got shape {data.shape} of {data.dtype}. "
             "Pass a data frame for named columns."
         )
-    columns = {f"x{k + 1}": _arrow_or_list(data[:, k]) for k in range(data.shape[1])}
-    return _InMemory(tuple(columns), columns, len(data), text)
+    names = tuple(f"x{k + 1}" for k in range(data.shape[1]))
+    return _InMemory(names, lambda k: _arrow_or_list(data[:, k]), len(data), text)
 
 
 def _of_frame(data: Any, text: TextFormat) -> TableSource | None:
-    columns = frame_columns(data)
-    return _InMemory(tuple(columns), columns, len(data), text)
+    return _InMemory(*frame_columns(data), len(data), text)
 
 
-def frame_columns(data: Any) -> dict[str, Column]:
-    """The columns of a data frame of any library; its index is not one of them."""
+def frame_columns(data: Any) -> tuple[tuple[str, ...], Callable[[int], Column]]:
+    """The names of a data frame of any library, and how to take a column; its index is not one of them."""
     import narwhals as nw
 
-    names = getattr(data, "columns", None)
-    if names is not None:
-        check_names([str(name) for name in names])  # narwhals would raise its own error on duplicates
+    if hasattr(data, "iloc"):  # pandas and its like, whose names need be neither text nor of one column alone
+        return tuple(str(name) for name in data.columns), lambda k: _arrow_or_list(data.iloc[:, k])
     try:
         frame = nw.from_native(data, eager_only=True)
     except TypeError:
@@ -173,18 +178,39 @@ def frame_columns(data: Any) -> dict[str, Column]:
             f"data must be a table (NumPy, pandas, polars, Arrow, dask) or the path of a CSV or Parquet file, "
             f"got {type(data).__name__}."
         ) from None
-    return {str(name): _arrow_or_list(frame[name]) for name in frame.columns}
+    names = tuple(frame.columns)
+    return names, lambda k: _arrow_or_list(frame[names[k]].to_native())
 
 
-def _arrow_or_list(series: Any) -> Column:
-    """An Arrow array where the type is declared; Python's objects, each with a type of its own, stay what they are."""
-    native = series.to_native() if hasattr(series, "to_native") else series
-    if str(getattr(native, "dtype", "")) in ("object", "Object"):
-        return list(native)
+def _arrow_or_list(column: Any) -> Column:
+    """An Arrow array where the type is declared; Python's objects, each with a type of its own, stay what they are.
+
+    Which of them follows from the declared type and not from the cells.
+    """
+    import narwhals as nw
+
+    kind: Any = getattr(column, "dtype", None)
+    if isinstance(column, np.ndarray) and kind.kind == "U":
+        return _characters(column)
+    if hasattr(getattr(column, "cat", None), "codes"):  # the categories of pandas and its like
+        codes = np.asarray(column.cat.codes, dtype=np.int64)
+        return Coded(pa.array(codes, mask=codes < 0), _arrow_or_list(kind.categories.to_series()))
+    if str(kind) in ("object", "Object") or getattr(kind, "storage", "") == "python":
+        return list(column)
     try:
-        return pa.array(native) if native is series else series.to_arrow()
-    except (pa.ArrowException, TypeError, ValueError, OverflowError):
-        return list(native)
+        return (
+            pa.array(column) if isinstance(column, np.ndarray) else nw.from_native(column, series_only=True).to_arrow()
+        )
+    except Exception:  # a type that Arrow does not have
+        return list(column)
+
+
+def _characters(column: npt.NDArray[np.str_]) -> list[str]:
+    """Text of NumPy's, in which a number beyond all characters becomes half a one, which is in no id and no number."""
+    plain = np.ascontiguousarray(column)
+    codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder)).copy()
+    codes[codes > sys.maxunicode] = 0xD800
+    return [str(word) for word in codes.view(plain.dtype).tolist()]
 
 
 # -------------------------------------------------------------------------------------------------------- files

@@ -1,0 +1,334 @@
+"""One person has one id, whatever table it came in, however it is spelled and whatever stands beside it."""
+
+import datetime as dt
+import time
+import unicodedata
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from uuid import UUID
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from hazeglass.compute.ids import LONGEST, canonical_id, id_column
+from hazeglass.compute.text import TextFormat
+
+TEXT = TextFormat()
+NAN = float("nan")
+
+SAME = [
+    7,
+    "7",
+    "07",
+    "0" * 900 + "7",
+    "7e00000",
+    "7.00",
+    " 7 ",
+    "+7",
+    "7.0",
+    "7.",
+    7.0,
+    np.float32(7),
+    np.int8(7),
+    Decimal("7.00"),
+    b"7",
+    "７",
+    "7e0",
+]
+
+
+def test_one_person_has_one_id_however_it_is_written():
+    assert {canonical_id(cell, TEXT) for cell in SAME} == {"7"}
+    assert {canonical_id(cell, TEXT) for cell in (0, 0.0, -0.0, "0", "-0", "-0.0", "00")} == {"0"}
+    assert canonical_id(7.5, TEXT) == canonical_id("7.50", TEXT) == canonical_id(np.float32(7.5), TEXT)
+    assert canonical_id(7.1, TEXT) == canonical_id(np.float32(7.1), TEXT) == canonical_id("7.1", TEXT)
+    assert canonical_id(2**60, TEXT) == canonical_id(str(2**60), TEXT) != canonical_id(2**60 + 1, TEXT)
+    assert canonical_id("cafe\u0301", TEXT) == canonical_id("caf\u00e9", TEXT)
+
+
+@pytest.mark.parametrize(
+    "cell", [None, NAN, "", " ", "NA", "null", pd.NA, pd.NaT, float("inf"), 2.0**60, "1e30", b"\xff"]
+)
+def test_what_names_nobody_is_nobody(cell):
+    assert canonical_id(cell, TEXT) is None
+
+
+SAME_WORD = ["A", " A ", "\ufeffA", "A\u200b", "A\0\0", '"A"', ' "A"', memoryview(b"A"), bytearray(b"A")]
+
+
+def test_what_nobody_sees_is_no_part_of_an_id():
+    assert {canonical_id(cell, TEXT) for cell in SAME_WORD} == {"A"}
+    assert {canonical_id(cell, TEXT) for cell in ("-7", "\u22127", "-\u0667", -7)} == {"-7"}
+    assert canonical_id(6.9999999999, TEXT) == canonical_id(np.float32(6.9999999999), TEXT) == "7"
+    assert canonical_id(100000.001, TEXT) == canonical_id(np.float32(100000.001), TEXT)
+    one = UUID("12345678123456781234567812345678")
+    assert canonical_id(one, TEXT) == canonical_id(str(one), TEXT)
+    if hasattr(pa, "uuid"):
+        assert id_column(pa.array([one.bytes], pa.uuid()), TEXT).to_pylist() == [one.hex]
+
+
+@pytest.mark.parametrize("cell", [object(), [1], {"a": 1}, (1,), range(3), 1j, type])
+def test_an_object_that_is_no_name_names_nobody(cell):
+    """What it says of itself may be its place in memory, another one for every row."""
+    assert canonical_id(cell, TEXT) is None
+
+
+def test_a_word_for_missing_is_one_in_every_type():
+    """One text among numbers turns a frame's column into objects, and must not change whom the others are."""
+    text = TextFormat(missing=("", "NA", "-1"))
+    for column in (pa.array([-1, 7]), pa.array([-1.0, 7.0]), pa.array(["-1", "7"]), [-1, 7], [-1.0, "7"], ["-1.0", 7]):
+        assert id_column(column, text).to_pylist() == [None, "7"]
+
+
+def test_a_moment_is_the_same_in_every_zone():
+    moment = datetime(2020, 1, 1, 10, tzinfo=UTC)
+    zones = [pa.array([moment], pa.timestamp("us", tz=zone)) for zone in ("UTC", "Europe/Berlin")]
+    assert len({id_column(column, TEXT)[0].as_py() for column in zones}) == 1
+    durations = [pa.array([5], pa.duration("s")), pa.array([5000], pa.duration("ms"))]
+    assert len({id_column(column, TEXT)[0].as_py() for column in durations}) == 1
+
+
+def test_spaces_are_no_part_of_an_id_whatever_the_plan_says():
+    assert {canonical_id(cell, TextFormat(trim=False)) for cell in ("ann", " ann", "ann ", "\tann")} == {"ann"}
+
+
+def test_a_moment_is_the_same_id_in_every_unit():
+    moments = [datetime(2020, 1, 1), datetime(2020, 1, 1, 10, 30)]
+    columns = [pa.array(moments, pa.timestamp(unit)) for unit in ("s", "ms", "us", "ns")]
+    assert {tuple(id_column(column, TEXT).to_pylist()) for column in columns} == {("2020-01-01", "2020-01-01 10:30:00")}
+    assert id_column(pa.array([date(2020, 1, 1)]), TEXT).to_pylist() == ["2020-01-01"]
+
+
+def test_a_float_too_coarse_names_nobody():
+    assert id_column(pa.array(np.array([7, 0.1], dtype=np.float16)), TEXT).to_pylist() == ["7", None]
+
+
+def test_columns_of_any_type_give_the_same_ids():
+    cells = [7, 0, 12345]
+    dictionary = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3]), pa.array(["7", "0", "7", "12345"]))
+    columns = [
+        pa.array(cells),
+        pa.array(cells, pa.float64()),
+        pa.array(["7", "0", "12345"]),
+        pa.array(["7.0", "-0.0", " 12345"]),
+        pa.array([b"7", b"0", b"12345"]),
+        pa.array([Decimal(7), Decimal(0), Decimal(12345)]),
+        pa.array(["7", "0", "12345"]).dictionary_encode(),
+        [7.0, "0", 12345],
+    ]
+    for column in columns:
+        assert id_column(column, TEXT).to_pylist() == ["7", "0", "12345"]
+    assert id_column(dictionary, TEXT).to_pylist() == ["7", "0", "7", "12345"]
+    assert id_column(pa.array([[1]]), TEXT).to_pylist() == [None]
+    assert id_column(pa.array([0.0, -0.0, NAN, None]), TEXT).to_pylist() == ["0", "0", None, None]
+
+
+# ------------------------------------------------------------------------------------- each cell by itself, on any path
+
+NASTY = [
+    *("7", "07", "7.0", "+7", "-0", "7e0", "0e5", ".5", "5.", "1e999", "1" * 31, "1" * 32, "1" * 401, "1" * 1000),
+    *("true", "TRUE", "False", "A7", "a" * 31, "a" * 32, "a" * 1000, "a" * 1001, "Jos\u00e9", "Jose\u200d\u0301"),
+    *("7\u2028", "7\x85", "\u16807", "7\ufe0f", "7\x1f", "7\u034f", '""7""', "'7'", "NA", " NA ", "nan", "inf"),
+    *("2020-01-01", "2020-01-01T00:00:00Z", "2020-13-01", "12:30", "25:00", "{" + "a" * 32 + "}", "f" * 32),
+    *("12345678-1234-5678-1234-567812345678", "0" * 31 + "7", "0" * 27 + "7e000", "\ufdfa" * 100, "\u1100\u1161"),
+]
+WORDS = st.one_of(
+    st.sampled_from(NASTY),
+    st.text(max_size=12),
+    st.text(alphabet="0123456789abcdefAF-+.eETZ: {}_", max_size=40),
+    st.text(alphabet="\u0301\u0327\u200b\u034f\ufe0fae\u1100\u1161\u11a8 \x85", max_size=12),
+)
+FORMATS = st.sampled_from([TEXT, TextFormat(separator=";", decimal=","), TextFormat(missing=("-1", "true", "A7"))])
+
+
+@settings(max_examples=500, deadline=None)
+@given(st.lists(WORDS, min_size=1, max_size=8), FORMATS)
+@example(["1" * 450, " 8", "8"], TEXT)
+def test_what_a_cell_is_hangs_on_no_other_cell_and_on_no_path(words, text):
+    expected = [canonical_id(word, text) for word in words]
+    array = pa.array(words)
+    for column in (
+        words,
+        array,
+        array.cast(pa.large_string()),
+        array.cast(pa.binary()),
+        array.dictionary_encode(),
+        pa.chunked_array([array[:1], array[1:]]),
+        pa.RunEndEncodedArray.from_arrays(pa.array(range(1, len(words) + 1), pa.int32()), array),
+    ):
+        assert id_column(column, text).to_pylist() == expected
+    for word in words:
+        assert id_column(pa.array([word]), text).to_pylist() == [canonical_id(word, text)]
+
+
+@settings(max_examples=300, deadline=None)
+@given(WORDS)
+def test_a_canonical_form_is_the_canonical_form_of_itself(word):
+    form = canonical_id(word, TEXT)
+    assert form is None or canonical_id(form, TEXT) == form
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    st.text(max_size=8),
+    st.sampled_from(["NFC", "NFD", "NFKC", "NFKD"]),
+    st.integers(0),
+    st.sampled_from("\u200b\u034f\ufe0f\x1f\u00ad"),
+)
+def test_no_form_of_unicode_and_no_unseen_letter_makes_another_person(word, form, place, unseen):
+    assert canonical_id(unicodedata.normalize(form, word), TEXT) == canonical_id(word, TEXT)
+    place %= len(word) + 1
+    composed = unicodedata.normalize("NFC", word[:place]) + unseen + word[place:]
+    assert canonical_id(composed, TEXT) == canonical_id(word, TEXT)
+
+
+SAME_PERSONS = [
+    (
+        "7",
+        "7\u2028",
+        "7\x85",
+        "\u16807",
+        "7\ufe0f",
+        "7\x1f",
+        "7\x1c",
+        "7\u034f",
+        "7\u2800",
+        "7\u3164",
+        "7\u115f",
+        '""7""',
+        '"7',
+    ),
+    ("\u00e9", "e\u0301", "e\u034f\u0301", "e\u200b\u0301"),
+    ("Jos\u00e9", "Jose\u200d\u0301", "Jose\u00ad\u0301", "Jos\u00e9\u1680"),
+    ("\uac00", "\u1100\u1161", "\u1100\u200b\u1161"),
+    (True, np.bool_(True), "true", "True", "TRUE", b"true"),
+    (
+        UUID(int=5 << 100),
+        str(UUID(int=5 << 100)),
+        str(UUID(int=5 << 100)).upper(),
+        UUID(int=5 << 100).hex,
+        f"{{{UUID(int=5 << 100)}}}",
+    ),
+    (UUID(int=5), UUID(int=5).hex, str(UUID(int=5))),
+    (
+        datetime(2020, 1, 1),
+        date(2020, 1, 1),
+        pd.Timestamp("2020-01-01"),
+        np.datetime64("2020-01-01T00:00:00"),
+        datetime(2020, 1, 1, tzinfo=UTC),
+        datetime(2020, 1, 1, 2, tzinfo=dt.timezone(dt.timedelta(hours=2))),
+        "2020-01-01",
+        "2020-01-01 00:00:00",
+        "2020-01-01T00:00:00Z",
+        "2020-01-01 00:00:00.000000000",
+        "2020-01-01 02:00:00+02:00",
+        "2019-12-31T19:00-0500",
+    ),
+    (
+        datetime(2020, 1, 1, 10, 0, 0, 500_000),
+        pd.Timestamp("2020-01-01 10:00:00.5", tz="UTC"),
+        "2020-01-01 10:00:00.5",
+        "2020-01-01T10:00:00.500000",
+        "2020-01-01 10:00:00.500000000+00:00",
+        "2020-01-01 10:00:00.5 UTC",
+    ),
+    (dt.time(12, 30), "12:30", "12:30:00", "12:30:00.000"),
+]
+
+
+@pytest.mark.parametrize("cells", SAME_PERSONS, ids=lambda cells: ascii(cells[0]))
+def test_spellings_of_one_person_are_one_person(cells):
+    forms = {canonical_id(cell, TEXT) for cell in cells}
+    assert len(forms) == 1
+    assert None not in forms
+    assert len(set(id_column(list(cells), TEXT).to_pylist())) == 1
+
+
+def test_a_truth_value_is_a_word_and_no_number():
+    assert id_column(pa.array([True, False, None]), TEXT).to_pylist() == ["true", "false", None]
+    assert canonical_id(True, TEXT) != canonical_id(1, TEXT) == "1"
+
+
+@pytest.mark.parametrize(
+    "moment", ["1600-01-01", "9999-12-31", "0001-01-01", "1969-12-31 23:59:59.5", "2020-06-01 12:00:00.001"]
+)
+def test_a_moment_is_one_person_in_every_type(moment):
+    when = datetime.fromisoformat(moment)
+    columns = [
+        pa.array([moment]),
+        [when],
+        pa.array([when], pa.timestamp("us")),
+        pa.array([when], pa.timestamp("us", "UTC")),
+    ]
+    columns += [pa.array([when], pa.timestamp("ms", "Asia/Tokyo")), pa.array([when.isoformat()]), [str(when)]]
+    if moment[-3] == "-":
+        columns += [pa.array([when.date()]), pa.array([when.date()], pa.date64()), pa.array([when], pa.timestamp("s"))]
+    if 1700 < when.year < 2200:
+        columns += [pa.array([when], pa.timestamp("ns")), [pd.Timestamp(when)]]
+    forms = [id_column(column, TEXT)[0].as_py() for column in columns]
+    assert set(forms) == {moment}
+
+
+@pytest.mark.parametrize(
+    ("kind", "raw"),
+    [
+        *((pa.time64("us"), value) for value in (2**62, -5)),
+        *((pa.time32("s"), value) for value in (2**31 - 1, -5)),
+        *((pa.timestamp(unit, zone), 2**62) for unit in ("s", "ns") for zone in (None, "UTC", "Mars/Phobos")),
+        *((pa.date32(), value) for value in (2**31 - 1, -(2**31))),
+        *((pa.date64(), value) for value in (2**62, 5)),
+    ],
+    ids=str,
+)
+def test_a_time_beyond_all_clocks_changes_no_other_cell(kind, raw):
+    """Arrow refuses to cast the whole column for it."""
+    column = pa.array([1, raw, None], pa.int32() if kind.bit_width == 32 else pa.int64()).view(kind)
+    found = id_column(column, TEXT).to_pylist()
+    assert found[0] == id_column(column[:1], TEXT)[0].as_py()
+    assert found[0] is not None
+    assert found[2] is None
+    assert len(set(found)) == 3
+
+
+def test_text_of_any_length_costs_no_time_and_beyond_some_names_nobody():
+    words = [
+        "1" * 100_000 + "x",
+        "\u0301\u0327" * 100_000,
+        "1" * 999 + "x",
+        "\u0301\u0327" * 500,
+        "1e" + "1" * 998,
+        "x" * (1 << 24),
+    ]
+    start = time.process_time()
+    found = id_column(pa.array(words), TEXT).to_pylist()
+    assert found == id_column(words, TEXT).to_pylist()
+    assert time.process_time() - start < 2
+    assert [form is None for form in found] == [True, True, False, False, True, True]
+    assert canonical_id("x" * LONGEST, TEXT) == "x" * LONGEST
+    assert canonical_id("x" + " " * LONGEST, TEXT) is None
+    assert canonical_id("\ufdfa" * 100, TEXT) is None  # eighteen letters each
+
+
+def test_a_long_word_that_many_rows_share_is_read_once():
+    """Written out they would be more than an Arrow array of text holds."""
+    values = pa.array(["5" + " " * (1 << 20), "7"])
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, None] * 3000, pa.int32()), values)
+    assert id_column(column, TEXT).to_pylist() == [None, "7", None] * 3000
+    runs = pa.RunEndEncodedArray.from_arrays(pa.array([3000, 3001], pa.int32()), values)
+    assert id_column(runs, TEXT).to_pylist() == [None] * 3000 + ["7"]
+    assert id_column(runs[2999:], TEXT).to_pylist() == [None, "7"]
+
+
+def test_a_cell_of_more_than_two_gib_is_nobodys_and_stops_nothing():
+    """The long cell is never touched: memory that is not written to takes none."""
+    long = (1 << 31) + 5
+    letters = np.zeros(long + 2, dtype=np.uint8)
+    letters[[0, -1]] = ord("7"), ord("8")
+    offsets = np.array([0, 1, long + 1, long + 2])
+    for kind in (pa.large_string(), pa.large_binary()):
+        column = pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+        assert id_column(column, TEXT).to_pylist() == ["7", None, "8"]
