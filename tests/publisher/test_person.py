@@ -1,6 +1,8 @@
 """Protecting a person: at most max_rows rows of each id are used, chosen without looking at any other column."""
 
 import math
+from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -10,7 +12,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.bundle.manifest import pooled_rows
-from hazeglass.compute.cells import canonical_id
+from hazeglass.compute.ids import canonical_id
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError, PlanError
@@ -105,6 +107,22 @@ def test_rows_that_come_in_another_order_the_second_time_are_refused(make_plan, 
         hg.publish(shuffled, person_plan(make_plan), tmp_path / "r", engine="serial")
     steady = hg.publish(frames.from_pandas(frame, npartitions=1), person_plan(make_plan), tmp_path / "s")
     assert steady.manifest.persons == 51
+
+
+def test_ids_that_are_cut_otherwise_the_second_time_have_not_changed(make_plan):
+    """Arrow cuts a batch where a column that is read beside the ids grows too large."""
+    source = open_table(pa.table({"customer_no": ["p", None, "", "qq"] * 5, **dict.fromkeys("abc", np.zeros(20))}))
+    rows = Rows(person_plan(make_plan), source)
+    sizes = []
+    for block_rows in (1, 3, 20):
+        (used,) = rows._used_pieces()
+        used = replace(used, piece=replace(used.piece, wanted=replace(used.piece.wanted, block_rows=block_rows)))
+        sizes.append(sum(batch.num_rows for batch in used.batches(Counter())))
+    assert sizes == [rows.n] * 3
+    moved = open_table(pa.table({"customer_no": ["pq", None, "", "q"] * 5, **dict.fromkeys("abc", np.zeros(20))}))
+    rows.source = moved
+    with pytest.raises(DataError, match="ids changed"):
+        list(rows.blocks())
 
 
 def test_the_number_of_rows_is_noised_and_the_number_of_persons_is_not(make_plan, tmp_path):

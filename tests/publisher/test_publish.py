@@ -29,7 +29,7 @@ def test_nothing_is_drawn_charged_or_written(make_plan, rows, tmp_path, form):
     plan, progress = make_plan(form=form), []
     seen = rehearse(rows, plan, tmp_path / "r", ledger=book.path, engine="serial", progress=progress.append)
     assert (seen.plan, seen.rows, seen.mu_left) == (plan, 5, 1.0)
-    assert progress == [5]
+    assert progress == [1, 2, 3, 4, 5]
     assert book.history() == []
     assert [path.name for path in tmp_path.iterdir()] == ["l.ledger"]
 

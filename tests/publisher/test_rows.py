@@ -41,7 +41,8 @@ def test_the_publisher_is_told_how_many_cells_could_not_be_read(make_plan, tmp_p
     assert rows.n == 6
     rows.tell_publisher()
     assert capsys.readouterr().err.splitlines() == [
-        "publisher only: lines that are no rows and count as rows of missing cells: 1.",
+        "publisher only: lines that are no rows and count as rows of missing cells: 1. If quoted cells hold line ends, "
+        "the plan must say so: [text] quoted_newlines = true.",
         "publisher only: cells of column 'b' that are no numbers and count as missing: 2.",
         "publisher only: cells of column 'c' that are no numbers and count as missing: 1.",
     ]
@@ -54,12 +55,14 @@ def test_rows_that_change_while_being_read_are_refused(make_plan, table):
         list(rows.run(get_engine("serial"), first_cells))
 
 
-def test_progress_counts_rows(make_plan, table, monkeypatch):
-    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", 250)
-    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 250)
-    seen = []
-    list(Rows(make_plan(), open_table(table), seen.append).run(get_engine("threads"), first_cells))
-    assert seen == [250, 500, 600]
+@pytest.mark.parametrize("piece", [1, 7, 250, 1000])
+def test_progress_counts_hundredths_however_the_rows_are_cut(make_plan, table, monkeypatch, piece):
+    monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", piece)
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", piece)
+    seen, beside = [], table.append_column("d", table.column(0))
+    for data in (table, beside):
+        list(Rows(make_plan(), open_table(data), seen.append).run(get_engine("threads"), first_cells))
+    assert seen == 2 * list(range(6, 601, 6))
 
 
 def test_cells_are_clamped_transformed_and_centred(make_plan):

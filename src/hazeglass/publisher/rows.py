@@ -31,6 +31,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Block = Sequence[FloatArray]  # the plan's columns of some rows, NaN where a cell is missing
 R = TypeVar("R")
+_STEPS = 100  # of progress
 Work = Callable[["Cells", int, Iterator[Block]], R]  # the int is the number of rows before the piece
 
 
@@ -141,9 +142,9 @@ class _UsedPiece:
         if self.kept is None:
             yield from self.piece.batches(unread)
             return
-        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, hashlib.sha256()
+        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, _Fingerprint()
         for batch in self.piece.batches(unread):
-            seen.update(_fingerprint(batch.columns[-1]))
+            seen.update(batch.columns[-1])
             yield batch.filter(pa.array(kept[done : done + batch.num_rows]))
             done += batch.num_rows
         if seen.digest() != self.ids:
@@ -189,9 +190,9 @@ class Rows:
         self._masks = []
         sizes = []
         for piece in self.source.pieces((), (id_column,)):
-            kept, seen = [np.zeros(0, dtype=bool)], hashlib.sha256()
+            kept, seen = [np.zeros(0, dtype=bool)], _Fingerprint()
             for batch in piece.batches(Counter()):
-                seen.update(_fingerprint(batch.column(0)))
+                seen.update(batch.column(0))
                 some, without_id = _among_first(batch.column(0), counts, most)
                 kept.append(some)
                 self._without_id += without_id
@@ -235,28 +236,38 @@ class Rows:
     def run(self, engine: Engine, work: Work[R]) -> Iterator[R]:
         """The results of `work` on every piece, in order."""
         seen, unread = np.zeros(len(self.plan.columns), dtype=bool), Counter[str]()
-        done = 0
+        done, marks = 0, self._marks()
         for found in engine.map(_OnPiece(self.cells, work), self._used_pieces()):
             seen |= found.seen
             unread += found.unread
             done += found.rows
-            if self.progress is not None and self.persons is None:
-                self.progress(done)
+            self._tell_marks(marks, done if self.persons is None else 0)
             yield found.value
         if done != self.n:
             raise DataError("the number of rows changed while they were read. Start again when nothing writes to them.")
-        if self.progress is not None and self.persons is not None:
-            self.progress(self.persons)  # on the way there only numbers of rows could be said, which are secret
+        self._tell_marks(marks, marks[-1] if marks else 0)
         self.unread = unread
         self._empty = [name for name, any_number in zip(self.plan.names, seen, strict=True) if not any_number]
+
+    def _marks(self) -> list[int]:
+        """What progress is told, however the rows are cut: hundredths of a public number, or that alone at the end."""
+        if self.persons is not None:
+            return [self.persons]
+        return sorted({self.n * k // _STEPS for k in range(1, _STEPS + 1)} - {0})
+
+    def _tell_marks(self, marks: list[int], done: int) -> None:
+        while self.progress is not None and marks and marks[0] <= done:
+            self.progress(marks.pop(0))
 
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
         for name, cells in sorted(self.unread.items()):
-            what = "lines that are no rows and count as rows of missing cells"
-            if name != BROKEN_LINES:
-                what = f"cells of column {name!r} that are no numbers and count as missing"
-            _tell(f"publisher only: {what}: {cells:,}.")
+            what = f"cells of column {name!r} that are no numbers and count as missing: {cells:,}."
+            if name == BROKEN_LINES:
+                what = f"lines that are no rows and count as rows of missing cells: {cells:,}."
+                if not self.plan.text.quoted_newlines:
+                    what += " If quoted cells hold line ends, the plan must say so: [text] quoted_newlines = true."
+            _tell(f"publisher only: {what}")
         for name in self._empty:
             _tell(f"publisher only: column {name!r} holds no number at all.")
         if self._without_id:
@@ -264,12 +275,26 @@ class Rows:
             _tell(f"publisher only: {what}: {self._without_id:,}.")
 
 
-def _fingerprint(ids: pa.Array) -> bytes:
-    """All of an array's ids as bytes, and where one ends."""
-    import pyarrow as pa
+class _Fingerprint:
+    """A hash of ids, and of where one ends; the same however they are cut into batches."""
 
-    batch = pa.RecordBatch.from_arrays([pa.concat_arrays([ids])], names=["id"])
-    return bytes(batch.serialize())
+    def __init__(self) -> None:
+        self._lengths, self._letters = hashlib.sha256(), hashlib.sha256()
+
+    def update(self, ids: pa.Array) -> None:
+        """Take in some more."""
+        import pyarrow.compute as pc
+
+        if not len(ids):
+            return
+        self._lengths.update(pc.fill_null(pc.binary_length(ids), -1).to_numpy())
+        words = pc.fill_null(ids, "")
+        first, last = np.frombuffer(words.buffers()[1], np.int32)[[words.offset, words.offset + len(words)]]
+        self._letters.update(memoryview(words.buffers()[2] or b"")[first:last])
+
+    def digest(self) -> bytes:
+        """Of all of them."""
+        return self._lengths.digest() + self._letters.digest()
 
 
 def _tell(sentence: str) -> None:
