@@ -1,6 +1,7 @@
 """A first plan says what it rests on, suggests no bound, and is whole or not there."""
 
 import gzip
+import time
 import tomllib
 
 import pandas as pd
@@ -119,7 +120,7 @@ def test_only_the_beginning_of_a_large_file_is_looked_at(tmp_path):
     assert look_at(str(path)).text == TextFormat(",")
 
 
-@pytest.mark.parametrize("first", ["1,2,3", "-1.5,2,3e4", "Anna,2.5,3"])
+@pytest.mark.parametrize("first", ["1,2,3", "-1.5,2,3e4", "Anna,2.5,3", "Anna,34,positive", "Anna,NA,positive"])
 def test_a_first_line_that_looks_like_data_is_refused_with_the_remedy(tmp_path, first):
     path = lines(tmp_path / "d.csv", f"{first}\n4,5,6\n")
     with pytest.raises(DataError, match=r"holds numbers.*--no-header") as caught:
@@ -130,6 +131,34 @@ def test_a_first_line_that_looks_like_data_is_refused_with_the_remedy(tmp_path, 
     assert look.text == TextFormat(",", header=False, names=("x1", "x2", "x3"))
     plan = tomllib.loads((tmp_path / "plan.toml").read_text())
     assert (plan["text"]["header"], plan["text"]["names"]) == (False, ["x1", "x2", "x3"])
+
+
+def test_cells_of_several_lines_are_seen_and_the_plan_says_what_that_means(tmp_path):
+    path = lines(tmp_path / "d.csv", 'a,note\n1,"one\ntwo, ""three"""\n2,x\n')
+    assert write_scaffold(path, tmp_path / "plan.toml").text == TextFormat(",", quoted_newlines=True)
+    text = (tmp_path / "plan.toml").read_text()
+    assert "quoted_newlines = true   # a guess" in text
+    assert "a file without a stray quote" in text
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        'a,note\n1,"oops\n2,x\n',
+        'a,note\n1,"oops\n2,", Apt 5"\n3,x\n',
+        'a,note\n1,"one\ntwo",3\n2,x\n',
+        'a,note\n1,5" pipe\n2,"6"" pipe"\n',
+    ],
+)
+def test_a_stray_quote_is_no_cell_of_several_lines(tmp_path, content):
+    assert not look_at(lines(tmp_path / "d.csv", content)).text.quoted_newlines
+
+
+def test_a_long_cell_takes_no_time_to_be_looked_at(tmp_path):
+    path = lines(tmp_path / "d.csv", "a,b\n1,2\n" + "1" * 100_000 + "x,2\n")
+    start = time.process_time()
+    look_at(path)
+    assert time.process_time() - start < 5
 
 
 def test_a_table_that_names_its_columns_cannot_be_without_a_header(tmp_path):

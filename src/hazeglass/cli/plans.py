@@ -51,6 +51,11 @@ def new_plan(
             "How the file is written and the kinds of its columns are guesses from its first lines (at most 1 MiB), "
             "looked at on this machine: confirm or change them in the plan."
         )
+        if look.text.quoted_newlines:
+            printer.say(
+                "Some quoted cells go over several lines, so the plan says quoted_newlines = true: the file must then "
+                "hold no stray quote, because one takes the rows behind it into its own."
+            )
     printer.say(
         "Fill in the bounds from what anyone who knows the subject could say without seeing your data: physical "
         f"limits, a meter's range, a rule. Then: hazeglass plan check {plain(out)}"

@@ -32,7 +32,7 @@ _MARKS = {  # at a file's beginning; utf-32 before utf-16, whose mark begins ali
     b"\xff\xfe": "utf-16",
     b"\xfe\xff": "utf-16",
 }
-_NUMBER = {mark: re.compile(rf"[+-]?(\d+{mark}?\d*|{mark}\d+)([eE][+-]?\d+)?") for mark in (r"\.", ",")}
+_NUMBER = {mark: re.compile(rf"[+-]?(\d+({mark}\d*)?|{mark}\d+)([eE][+-]?\d+)?") for mark in (r"\.", ",")}
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _WHOLE = re.compile(r"[+-]?\d+")
 _ENOUGH = 0.9  # of a column's cells are numbers: the others will count as missing
@@ -63,7 +63,11 @@ _TEXT = """
 # at on this machine: confirm or change them, because publishing follows this plan and guesses nothing.
 [text]
 {pairs}
-# missing = {missing}   # what a missing cell may hold
+{warning}# missing = {missing}   # what a missing cell may hold
+"""
+_QUOTED = """\
+# Some quoted cells go over several lines. With quoted_newlines the promise needs a file without a stray quote, because
+# one takes the rows behind it into its own. Without it every line is a row, and those cells break theirs.
 """
 
 _COLUMN = """
@@ -110,11 +114,12 @@ def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
 
 
 def _text_table(text: TextFormat) -> str:
-    pairs = {"separator": text.separator, "decimal": text.decimal, "encoding": text.encoding}
+    pairs = {key: getattr(text, key) or None for key in ("separator", "decimal", "encoding", "quoted_newlines")}
     lines = [f"{key} = {toml_value(value)}   # {_GUESS}" for key, value in pairs.items() if value is not None]
     if not text.header:
         lines += ["header = false", f"names = {toml_value(text.names)}   # yours to choose, in the columns' order"]
-    return _TEXT.format(pairs="\n".join(lines), missing=toml_value(MISSING_WORDS))
+    warning = _QUOTED if text.quoted_newlines else ""
+    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=toml_value(MISSING_WORDS))
 
 
 @quotes_no_cell
@@ -134,7 +139,8 @@ def look_at(data: Any, *, header: bool = True) -> Look:
 def _look_at_text(place: Place, header: bool) -> Look:
     raw, whole = _first_bytes(place)
     encoding = _encoding(raw)
-    records = _records(_lines(raw, encoding, whole, place), "\t" if place.suffix == ".tsv" else ",")
+    written = _lines(raw, encoding, whole, place)
+    records = _records(written, "\t" if place.suffix == ".tsv" else ",")
     if records is None:
         raise DataError(f"{place.name} must be lines of cells, and its first lines cannot be read as that.")
     separator, rows = records
@@ -145,7 +151,15 @@ def _look_at_text(place: Place, header: bool) -> Look:
     names = first if header else [f"x{k + 1}" for k in range(len(first))]
     cells = rows[1:] if header else rows
     kinds = {name: _kind([row[k] for row in cells if k < len(row)], decimal) for k, name in enumerate(names)}
-    return Look(kinds, TextFormat(separator, decimal, encoding, header=header, names=() if header else tuple(names)))
+    text = TextFormat(
+        separator,
+        decimal,
+        encoding,
+        header=header,
+        names=() if header else tuple(names),
+        quoted_newlines=_has_cells_of_several_lines(written, separator, whole),
+    )
+    return Look(kinds, text)
 
 
 def _first_bytes(place: Place) -> tuple[bytes, bool]:
@@ -206,6 +220,22 @@ def _records(text: str, usual: str) -> tuple[str, list[list[str]]] | None:
     return separator, rows
 
 
+def _has_cells_of_several_lines(text: str, separator: str, whole: bool) -> bool:
+    """Whether there are such cells, and all of them are written as they should be: a stray quote is none."""
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
+    found, width = False, None
+    try:
+        for row in rows:
+            width = width or len(row)
+            if any("\n" in cell for cell in row):
+                if len(row) != width:
+                    return False
+                found = True
+    except csv.Error as error:
+        return found and not whole and "end of data" in str(error)  # the last cell may be cut off
+    return found
+
+
 def _decimal(rows: Sequence[Sequence[str]]) -> str:
     """The mark that more numbers are written with."""
     cells = [cell for row in rows for cell in row]
@@ -219,11 +249,11 @@ def _is_number(cell: str, decimal: str) -> bool:
 
 def _check_header(names: Sequence[str], decimal: str, place: Place) -> None:
     """Nothing is quoted: in a file without a header the names would be cells."""
-    numbers = [name for name in names if _is_number(name, decimal)]
-    if len(numbers) == len(names) or not all(map(_WHOLE.fullmatch, numbers)):
+    said = [name for name in names if name]
+    if any(_is_number(name, decimal) or name in MISSING_WORDS for name in said):
         raise DataError(
-            f"the first line of {place.name} must hold the columns' names, and it holds numbers. Add a line of names, "
-            "or use --no-header if there is none."
+            f"the first line of {place.name} must hold the columns' names, and it holds numbers or words for missing "
+            "cells. Add a line of names, or use --no-header if there is none."
         )
     if not all(names) or len(set(names)) < len(names):
         problem = "equal names" if all(names) else "a column without a name"
