@@ -35,6 +35,7 @@ from hazeglass.bundle.moments import moments_from_arrow, moments_schema, moments
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.compute import cells, lines, pieces, places, tables
 from hazeglass.compute.engines import ENGINES
+from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError, PlanError
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher import clip, moments, parts, publish, synthetic
@@ -201,22 +202,24 @@ def base_sheet(plan):
     return sheet(PLANS[plan].get("columns", 3))
 
 
-def base_release(plan, folder):
-    return released(make_plan(plan), layouts.LAYOUTS["arrow"].make(base_sheet(plan), folder), "serial", folder)
+def base_release(plan, folder, quoted_newlines=False):
+    """Of [text] a release says this alone."""
+    text = TextFormat(quoted_newlines=quoted_newlines)
+    return released(make_plan(plan, text), layouts.LAYOUTS["arrow"].make(base_sheet(plan), folder), "serial", folder)
 
 
 @cache
-def _cached_base(plan, parent):
-    folder = parent / f"base {plan}"
+def _cached_base(plan, parent, quoted_newlines):
+    folder = parent / f"base {plan} {quoted_newlines}"
     folder.mkdir()
-    return base_release(plan, folder)
+    return base_release(plan, folder, quoted_newlines)
 
 
 @pytest.fixture
 def base_of(tmp_path_factory):
     """The release of a plan that others are compared with, made once."""
     parent = tmp_path_factory.getbasetemp()
-    return lambda plan: _cached_base(plan, parent)
+    return lambda plan, way="arrow": _cached_base(plan, parent, LAYOUTS[way].text.quoted_newlines)
 
 
 # ------------------------------------------------------------------------------------------------------------ comparing
@@ -370,7 +373,7 @@ def check_case(case, base, folder, engine):
 @pytest.mark.parametrize("case", CASES, ids=" / ".join)
 def test_only_noised_numbers_differ(case, base_of, tmp_path, request):
     engine = request.getfixturevalue("small_cluster") if case[3] == "dask" else case[3]
-    check_case(case, base_of(case[0]), tmp_path, engine)
+    check_case(case, base_of(*case[:2]), tmp_path, engine)
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -446,10 +449,10 @@ def test_what_is_printed_is_the_same_for_neighbours(case, base_of, tmp_path):
         seen.append(printed_by_all(name, way, LAYOUTS[way].make(rows, folder / "data"), folder))
     assert seen[0][0] == seen[1][0]
     assert [status for status, _, _ in seen[0][0]] == [0, 0, 0]
-    check_same(seen[0][1], base_of(name))
+    check_same(seen[0][1], base_of(name, way))
     (tmp_path / "again").mkdir()
     plan = make_plan(name)
-    check_neighbour(plan, base_of(name), seen[1][1], tmp_path / "again", touched_rows(plan, base_sheet(name)))
+    check_neighbour(plan, base_of(name, way), seen[1][1], tmp_path / "again", touched_rows(plan, base_sheet(name)))
 
 
 # ------------------------------------------------------------------------------------- order, and noise on every number

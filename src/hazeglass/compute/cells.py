@@ -118,7 +118,7 @@ def is_missing(cell: Any) -> bool:
 # -------------------------------------------------------------------------------------- columns behind other columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Coded:
     """Cells as places in a list of values; null where one is missing."""
 

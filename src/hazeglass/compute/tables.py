@@ -185,26 +185,24 @@ def frame_columns(data: Any) -> tuple[tuple[str, ...], Callable[[int], Column]]:
 def _arrow_or_list(column: Any) -> Column:
     """An Arrow array where the type is declared; Python's objects, each with a type of its own, stay what they are.
 
-    Which of them follows from the declared type, never from the cells.
+    Which of them follows from the declared type and not from the cells.
     """
     import narwhals as nw
 
     kind: Any = getattr(column, "dtype", None)
-    if getattr(kind, "kind", "") == "U" and isinstance(column, np.ndarray):
+    if isinstance(column, np.ndarray) and kind.kind == "U":
         return _characters(column)
     if hasattr(getattr(column, "cat", None), "codes"):  # the categories of pandas and its like
         codes = np.asarray(column.cat.codes, dtype=np.int64)
         return Coded(pa.array(codes, mask=codes < 0), _arrow_or_list(kind.categories.to_series()))
     if str(kind) in ("object", "Object") or getattr(kind, "storage", "") == "python":
         return list(column)
-    convert = (
-        pa.array if isinstance(column, np.ndarray) else lambda some: nw.from_native(some, series_only=True).to_arrow()
-    )
     try:
-        convert(column[:0])
+        return (
+            pa.array(column) if isinstance(column, np.ndarray) else nw.from_native(column, series_only=True).to_arrow()
+        )
     except Exception:  # a type that Arrow does not have
         return list(column)
-    return convert(column)
 
 
 def _characters(column: npt.NDArray[np.str_]) -> list[str]:
