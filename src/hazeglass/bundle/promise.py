@@ -102,6 +102,13 @@ def _check_shape(manifest: Manifest) -> None:
         datetime.strptime(manifest.created, TIME_FORMAT)
     except ValueError:
         raise BundleError("release.json was made at a time that no calendar has. Ask for a new copy.") from None
+    if unit.name not in ("record", "person") and (
+        manifest.clip_radius is not None or any(stage.clipped for stage in manifest.stages)
+    ):
+        raise BundleError(
+            "release.json clips rows where single cells or columns are protected, and a cell then moves its whole row. "
+            "Do not rely on it."
+        )
     if (manifest.order is not None) != table:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
     if (unit.readings > 1) > (unit.name == "readings") or (unit.max_rows > 1) > person:
@@ -249,7 +256,7 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
     plain = _is_plain(stage)
     if not rows_in_ball and not plain:
         raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
-    if rows_in_ball and not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
+    if not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
         raise BundleError("release.json has a stage with neither clipped rows nor the box's radius. Do not rely on it.")
     most = count_weight(stage.radius) * (1 + _TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
