@@ -109,6 +109,17 @@ def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypa
     refused(reseal(release.path, lambda d: d.update(n=1_000_000)), "no noisy data fits that")
 
 
+def test_equal_cells_under_narrow_noise_are_a_table(tmp_path, monkeypatch):
+    """Noise narrower than a lattice step may leave every cell as it was: such a release must not fail by its size."""
+    monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
+    plan = hg.Plan(title="t", form="table", protects="entry", mu=20.0, columns=[hg.Column("a", "integer", 0, 1)])
+    release = hg.publish(
+        pa.table({"a": pa.repeat(pa.scalar(0, pa.int8()), 1_000_000)}), plan, tmp_path / "out", simulate_seed=1
+    )
+    assert release.path.joinpath("data/part-00000.parquet").stat().st_size < 1_000_000 / 200
+    assert hg.load(release.path).n == 1_000_000
+
+
 def test_parts_the_form_does_not_know_are_refused(release):
     add_part(release, "extra.parquet", release.table())
     refused(reseal(release.path), "holds no other parts than data/")

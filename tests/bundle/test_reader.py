@@ -93,6 +93,7 @@ def test_names_that_leave_the_folder_are_refused(release, name):
     [
         (lambda d: d.update(format="other"), "must describe a hazeglass-release"),
         (lambda d: d.update(format_version="3.0"), "Install a newer hazeglass"),
+        (lambda d: d.update(format_version="9" * 5000), "no format version this hazeglass knows"),
         (lambda d: d.update(format_version="1.0"), r"hazeglass 0\.1 reads it"),
         (lambda d: d.update(mu=2 * d["mu"]), "Do not rely on it"),
         (lambda d: d.update(mu=-1.0), "not a valid manifest"),

@@ -10,11 +10,14 @@ from uuid import UUID
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from hazeglass.compute.cells import number_column
 from hazeglass.compute.ids import LONGEST, canonical_id, id_column
+from hazeglass.compute.tables import blocks, open_table
 from hazeglass.compute.text import TextFormat
 
 TEXT = TextFormat()
@@ -57,7 +60,7 @@ def test_what_names_nobody_is_nobody(cell):
     assert canonical_id(cell, TEXT) is None
 
 
-SAME_WORD = ["A", " A ", "\ufeffA", "A\u200b", "A\0\0", '"A"', ' "A"', memoryview(b"A"), bytearray(b"A")]
+SAME_WORD = ["A", " A ", "\ufeffA", "A\u200b", "A\u2065", "A\0\0", '"A"', ' "A"', memoryview(b"A"), bytearray(b"A")]
 
 
 def test_what_nobody_sees_is_no_part_of_an_id():
@@ -332,3 +335,20 @@ def test_a_cell_of_more_than_two_gib_is_nobodys_and_stops_nothing():
     for kind in (pa.large_string(), pa.large_binary()):
         column = pa.Array.from_buffers(kind, 3, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
         assert id_column(column, TEXT).to_pylist() == ["7", None, "8"]
+
+
+def test_moments_of_the_old_parquet_kind_do_not_wrap(tmp_path):
+    ids = pa.array([datetime(2500, 1, 1)] * 2, pa.timestamp("us"))
+    (tmp_path / "d").mkdir()
+    for name, old in (("a", False), ("b", True)):
+        pq.write_table(pa.table({"id": ids}), tmp_path / "d" / f"{name}.parquet", use_deprecated_int96_timestamps=old)
+    found = [id_column(batch.column(0), TextFormat()) for batch in blocks(open_table(tmp_path / "d"), ["id"])]
+    assert len(set(pa.chunked_array(found).to_pylist())) == 1
+
+
+def test_a_value_that_is_no_text_behind_codes_is_missing_alone():
+    words = pa.array([b"7", b"\xff\xfe", b"8"], pa.binary_view())
+    odd = pa.Array.from_buffers(pa.string_view(), 3, words.buffers())
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), odd)
+    assert id_column(column, TextFormat()).to_pylist() == ["7", None, "8"]
+    assert number_column(column, TextFormat())[0].to_pylist() == [7.0, None, 8.0]

@@ -42,7 +42,8 @@ if TYPE_CHECKING:
     import pyarrow.parquet as pq
 
 _BLOCK_CELLS = 1 << 19
-# Noise has at least a fraction of a bit per cell, so a table that claims more cells than this per byte holds no noise.
+# Noise as wide as a lattice step has more than a bit per cell, so that many such cells in a byte hold no noise.
+# Narrower noise may leave every cell as it was, and equal cells take hardly any bytes.
 _CELLS_PER_BYTE = 200
 _FREE_CELLS = 1 << 20
 # A cell takes 8 bytes, and 8 more in a dictionary; the rest is for row groups, each of which names every column again.
@@ -263,13 +264,14 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
     expected = {}
     if manifest.form != "moments":
         cells = manifest.n * len(manifest.columns)
+        noisy = sum(one.cell_noise is None or one.cell_noise.scale >= 1 for one in manifest.columns)
         # A part is written with at most 2^20 rows and 2^22 cells, in groups of 2^16 rows.
         groups = min(16, max(1, 64 // len(manifest.columns)))
         kinds = ["int64" if whole else "double" for whole in manifest.whole_columns]
         expected["data/"] = _Expected(
             columns=dict(zip(manifest.names, kinds, strict=True)),
             rows=manifest.n,
-            fewest_bytes=(cells - _FREE_CELLS) // _CELLS_PER_BYTE,
+            fewest_bytes=(manifest.n * noisy - _FREE_CELLS) // _CELLS_PER_BYTE,
             most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
             row_groups=groups,
             footer_bytes=_frame(manifest.names, 1 + groups),

@@ -235,7 +235,7 @@ def _check_format(document: Any) -> None:
     if major == ours:
         return
     both = f"the release has format version {str(version)[:20]!r} and this hazeglass reads {FORMAT_VERSION}."
-    if major.isascii() and major.isdigit() and int(major) > int(ours):
+    if re.fullmatch(r"[0-9]{1,4}", major) and int(major) > int(ours):
         raise BundleError(f"{both} Install a newer hazeglass.")
     if major == "1":
         raise BundleError(f"{both} hazeglass 0.1 reads it; or ask the publisher for a new release.")

@@ -175,11 +175,15 @@ def _taken(values: Column, places: pa.Array) -> Column:
 
 
 def _cells(column: pa.Array) -> list[Any]:
-    """The cells as Python's objects; an old Arrow cannot give those of some types, and then they are all missing."""
+    """The cells as Python's objects, each by itself; one that Arrow cannot give is missing."""
+    return [_cell(scalar) for scalar in column]
+
+
+def _cell(scalar: pa.Scalar) -> Any:
     try:
-        return list(column.to_pylist())
-    except (TypeError, pa.ArrowException):
-        return [None] * len(column)
+        return scalar.as_py()
+    except Exception:  # bad UTF-8, a moment beyond Python's, a type that an old Arrow cannot give
+        return None
 
 
 def is_text(kind: pa.DataType) -> bool:

@@ -39,7 +39,7 @@ _ZONE = r" ?(?:Z|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::([0-9]{2}))?)?)?"
 _MOMENT = re.compile(rf"([+-]?[0-9]{{3,12}}-[0-9]{{2}}-[0-9]{{2}})(?:[T ]{_CLOCK}{_ZONE})?", re.IGNORECASE)
 # Letters that are not seen and that Unicode does not count among its format characters: fillers, selectors of variants.
 _UNSEEN = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000))))
 )
 

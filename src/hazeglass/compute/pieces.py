@@ -207,8 +207,12 @@ def _is_short_text(file: Any, name: str, groups: Sequence[int]) -> bool:
 
 
 def parquet_file(place: Place, **options: Any) -> Any:
-    """A Parquet file, opened; nothing is buffered ahead, which would hold the whole file."""
+    """A Parquet file, opened; nothing is buffered ahead, which would hold the whole file.
+
+    Moments of the old 96-bit kind are read as microseconds: as nanoseconds they would wrap outside 1677 to 2262.
+    """
+    settings = {"pre_buffer": False, "buffer_size": 1 << 20, "coerce_int96_timestamp_unit": "us"}
     try:
-        return pq.ParquetFile(place.open_file(), pre_buffer=False, buffer_size=1 << 20, **options)
+        return pq.ParquetFile(place.open_file(), **settings, **options)
     except (pa.ArrowInvalid, OSError):
         raise DataError(f"{place.name} cannot be read as Parquet; it may be damaged or of another kind.") from None
