@@ -352,3 +352,23 @@ def test_a_value_that_is_no_text_behind_codes_is_missing_alone():
     column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2], pa.int8()), odd)
     assert id_column(column, TextFormat()).to_pylist() == ["7", None, "8"]
     assert number_column(column, TextFormat())[0].to_pylist() == [7.0, None, 8.0]
+
+
+def test_a_moment_is_one_in_every_spelling_and_unit_of_numpy():
+    hour = ["2024-01-01T05:00", "2024-01-01T05", "2024-01-01 05Z", "2024-01-01T05:00:00,0", "2024-01-01T05+00"]
+    assert {canonical_id(cell, TextFormat()) for cell in hour} == {"2024-01-01 05:00:00"}
+    days = [
+        "2024-01-01",
+        "2023-12-31T24:00",
+        *(np.datetime64("2024-01-01", unit) for unit in ("Y", "M", "D", "h", "s")),
+    ]
+    assert {canonical_id(cell, TextFormat()) for cell in days} == {"2024-01-01"}
+    times = ["T05:00", "05:00", dt.time(5), dt.time(5, tzinfo=UTC)]
+    assert {canonical_id(cell, TextFormat()) for cell in times} == {"05:00:00"}
+
+
+def test_types_that_only_their_library_understands_name_no_one():
+    periods = pd.DataFrame({"id": pd.PeriodIndex(["2024-01-01"] * 2, freq="D")})
+    column = pa.Table.from_pandas(periods).column("id")
+    assert id_column(column, TextFormat()).to_pylist() == [None, None]
+    assert number_column(column, TextFormat())[0].to_pylist() == [None, None]

@@ -142,8 +142,11 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
         parts = [in_plain_arrays(chunk, convert) for chunk in column.chunks or [pa.nulls(0)]]
         return tuple(pa.concat_arrays(arrays) for arrays in zip(*parts, strict=True))
     if isinstance(column, pa.ExtensionArray):
-        uuid = column.type.extension_name == "arrow.uuid"
-        return in_plain_arrays(_cells(column) if uuid else column.storage, convert)
+        if column.type.extension_name == "arrow.uuid":
+            return in_plain_arrays(_cells(column), convert)
+        # What other types mean by their numbers (a period's is days, or months) is theirs to know.
+        known = is_text(column.type.storage_type)
+        return in_plain_arrays(column.storage if known else pa.nulls(len(column)), convert)
     if coded := _coded(column):
         used = coded.codes.dictionary_encode()
         converted = in_plain_arrays(_taken(coded.values, used.dictionary), convert)

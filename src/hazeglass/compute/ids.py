@@ -1,7 +1,7 @@
 """Whose row it is: ids of any type and spelling in one canonical form, as text.
 
 Every rule is a function of one cell and of the plan's text format. Where two spellings could be one person they are
-taken for one: that two people share `max_rows` costs a few rows, that one person counts as two would break the promise.
+taken for one, who is the person of the promise; that one person counts as two would break it (SECURITY.md).
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _PLAIN = r"^(0|[1-9][0-9]{0,30}|[A-Za-z_][A-Za-z0-9_.:@/-]{0,30})$"
 _TRUTH = r"^(?i:true|false)$"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
 _UUID = re.compile(r"\{?[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}\}?", re.IGNORECASE)
-_CLOCK = r"([0-9]{2}):([0-9]{2})(?::([0-9]{2})(?:\.([0-9]++))?)?"
-_TIME = re.compile(_CLOCK)
+_CLOCK = r"([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]++))?)?)?"
+_TIME = re.compile(rf"T?{_CLOCK}", re.IGNORECASE)
 _ZONE = r" ?(?:Z|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::([0-9]{2}))?)?)?"
 _MOMENT = re.compile(rf"([+-]?[0-9]{{3,12}}-[0-9]{{2}}-[0-9]{{2}})(?:[T ]{_CLOCK}{_ZONE})?", re.IGNORECASE)
 # Letters that are not seen and that Unicode does not count among its format characters: fillers, selectors of variants.
@@ -174,9 +174,9 @@ def _word(cell: Any) -> str | None:
         elif issubclass(kind, datetime.datetime):
             word = (cell if cell.tzinfo is None else cell.astimezone(datetime.UTC)).isoformat()
         elif issubclass(kind, np.datetime64):
-            word = "" if np.isnat(cell) else str(cell)
+            word = "" if np.isnat(cell) else str(cell if cell.dtype.str[4:-1] in _UNITS else cell.astype("M8[s]"))
         elif issubclass(kind, Decimal | UUID | datetime.date | datetime.time):
-            word = str(cell)
+            word = str(cell.replace(tzinfo=None) if issubclass(kind, datetime.time) else cell)
         else:
             return None
         word.encode("utf-8")
@@ -233,9 +233,10 @@ def _moment_id(word: str) -> str | None:
     else:
         return None
     hour, minute, second = (int(part or 0) for part in clock[:3])
-    if hour > 23 or minute > 59 or second > 59:
-        return None
     seconds, fraction = 3600 * hour + 60 * minute + second, clock[3] or ""
+    midnight = found.re is _MOMENT and seconds == _DAY and not fraction.strip("0")  # 24:00 is the next day's 00:00
+    if (hour > 23 and not midnight) or minute > 59 or second > 59:
+        return None
     return _clock(seconds, fraction) if found.re is _TIME else _moment(_DAY * days + seconds - east, fraction)
 
 
