@@ -57,7 +57,8 @@ def one_simulation(cell: Cell, plan: hg.Plan, seed: int) -> tuple[float, float, 
     release = simulate(standardised_rows(precision, ROWS, rng), plan, seed)
     # What recover does for its error bars, which do not depend on the penalty: choosing one would take longer.
     noisy = covariance_of(release).standardised()
-    pairs = infer(noisy, pilot(noisy, Problem.of(noisy)).precision)
+    base = pilot(noisy, Problem.of(noisy))
+    pairs = infer(noisy, base.precision, base.blur)
     called = pairs.q_value <= FDR
     real = np.abs(truth) > 1e-9
     inside = (pairs.ci_low <= truth) & (truth <= pairs.ci_high)

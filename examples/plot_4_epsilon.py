@@ -33,7 +33,7 @@ def f1(form, protects, epsilon):
 
 
 # %%
-# Moments that hide a whole row come in two stages and adapt to the data's own scale; moments that hide single readings
+# Moments that hide a whole row come in stages and adapt to the data's own scale; moments that hide single readings
 # cannot, and pay for wide public bounds. The shade spans two releases.
 results = {
     f"{form}, {protects} hidden": [(e, f1(form, protects, e)) for e in EPSILONS for _ in range(2)]

@@ -40,8 +40,8 @@ class SimulatedRelease(Release):
         columns = self.tables[name].columns
         yield np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in columns])
 
-    def _part(self, name: str) -> pa.Table:
-        return self.tables[name]
+    def _groups(self, name: str) -> Iterator[pa.Table]:
+        yield self.tables[name]
 
 
 def simulate(data: Any, plan: Plan, seed: int) -> SimulatedRelease:
@@ -64,5 +64,5 @@ class _Collector:
 
         self.tables[name] = pa.Table.from_batches(list(batches), schema=schema)
 
-    def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
+    def table(self, name: str, table: pa.Table, repeating: Sequence[str]) -> None:
         self.tables[name] = table

@@ -21,7 +21,8 @@
     └── HazeglassWarning
         ├── ConvergenceWarning                 a solver stopped before its certificate
         ├── RepairWarning                      an indefinite covariance was moved, and by how much
-        └── SelectionWarning                   a choice at the edge of what was tried
+        ├── SelectionWarning                   a choice at the edge of what was tried
+        └── DistrustWarning                    a release contradicts the model of its error bars: nothing is selected
 
 Messages say what must hold, what came, and what to do. They never quote a cell: see :func:`quotes_no_cell`.
 """
@@ -40,6 +41,7 @@ __all__ = [
     "BundleError",
     "ConvergenceWarning",
     "DataError",
+    "DistrustWarning",
     "HazeglassError",
     "HazeglassWarning",
     "InputError",
@@ -137,6 +139,10 @@ class RepairWarning(HazeglassWarning):
 
 class SelectionWarning(HazeglassWarning):
     """A choice fell on the edge of what was tried."""
+
+
+class DistrustWarning(HazeglassWarning):
+    """A release contradicts the model that its error bars rest on, so nothing is selected."""
 
 
 def warn(message: str, category: type[HazeglassWarning]) -> None:

@@ -14,7 +14,7 @@ from hazeglass.compute.engines import get_engine
 @pytest.fixture
 def release(make_plan, tmp_path, monkeypatch):
     """A table in several parts, with means far from zero."""
-    monkeypatch.setattr("hazeglass.publisher.parts._PART_CELLS", 3 * 1024)
+    monkeypatch.setattr("hazeglass.bundle.writer._PART_CELLS", 3 * 1024)
     rng = np.random.default_rng(3)
     a = rng.standard_normal(5_000)
     b = 0.8 * a + 0.6 * rng.standard_normal(5_000)

@@ -16,6 +16,10 @@ from simulate import simulate
 P, ROWS = 20, 5000
 
 
+def infer_at(noisy, base):
+    return infer(noisy, base.precision, base.blur)
+
+
 def plan_for(form, mu):
     columns = [{"name": f"x{k + 1}", "kind": "continuous", "lower": -5.0, "upper": 5.0} for k in range(P)]
     return hg.Plan.from_dict({"release": {"title": "t", "form": form}, "budget": {"mu": mu}, "columns": columns})
@@ -45,7 +49,7 @@ def measure(form, mu, covariance_from, simulations):
         root = np.linalg.cholesky(sigma) / np.sqrt(np.diag(sigma))[:, None] * 5 / 3
         release = simulate(rng.standard_normal((ROWS, P)) @ root.T, plan, seed)
         noisy = covariance_of(release).standardised()
-        pairs = infer(noisy, pilot(noisy, Problem.of(noisy)).precision)
+        pairs = infer_at(noisy, pilot(noisy, Problem.of(noisy)))
         inside = (pairs.ci_low <= truth) & (truth <= pairs.ci_high)
         called = pairs.q_value <= 0.1
         found.append((inside.mean(), inside[edges].mean(), np.sum(called & ~edges) / max(1, called.sum())))

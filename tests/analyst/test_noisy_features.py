@@ -156,7 +156,7 @@ def test_rows_that_make_no_sense_are_refused(bent_rows, make_plan, table, tmp_pa
     with pytest.raises(InputError, match="missing or infinite"):
         hg.recover(np.where(bent_rows > 2, np.nan, bent_rows))
     release = hg.publish(table, make_plan(), tmp_path / "r", simulate_seed=1)
-    with pytest.raises(InputError, match="squares and cubes"):
+    with pytest.raises(InputError, match="needs cosines"):
         hg.recover(release, dependence="curved")
     with pytest.raises(InputError, match="dependence must be"):
         hg.recover(release, dependence="bent")

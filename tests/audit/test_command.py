@@ -40,7 +40,7 @@ def test_a_plan_is_audited_and_its_claim_stands(plan_path):
     result = hazeglass("--plan", plan_path)
     assert result.exit_code == 0
     assert "No attack refutes a claim" in result.stdout
-    assert "two stages" in result.stdout
+    assert "counts and stages" in " ".join(result.stdout.split())
     assert result.stderr == ""  # no progress bar where there is no terminal
 
 
@@ -112,8 +112,8 @@ def test_the_audit_without_a_plan_covers_all_mechanisms(monkeypatch):
     seen = {}
     monkeypatch.setattr(run, "run_attacks", lambda targets, runs, **_: seen.update(targets=targets, runs=runs))
     run.audit(quick=True)
-    assert len(seen["targets"]) == 3 * 23 + 2
-    assert {target.claimed_mu for target in seen["targets"]} == {0.5, 1.0, 2.0}
+    assert len(seen["targets"]) == 3 * 27 + 26
+    assert {target.claimed_mu for target in seen["targets"]} >= {0.5, 1.0, 2.0}
 
 
 def test_progress_is_reported_before_each_attack():

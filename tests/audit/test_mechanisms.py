@@ -1,17 +1,32 @@
 """Every mechanism keeps its claim under attack, and the attack comes close: neither is loose."""
 
+import os
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from hazeglass.audit.attack import attack_table, far_rows, lowest_bit, raw_rows
-from hazeglass.audit.moments_attack import attack_moments
-from hazeglass.audit.run import mechanisms, parts, run_attacks, targets_of
+from hazeglass.audit.certify import certify
+from hazeglass.audit.jitter_attack import attack_jitter
+from hazeglass.audit.moments_attack import (
+    StepsAttack,
+    attack_loop,
+    attack_moments,
+    made_up_rows,
+    stage_view,
+    table_of,
+    views_of,
+)
+from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks, targets_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.guarantee.budget import compose
 from hazeglass.guarantee.lattice import lattice_noise
 from hazeglass.guarantee.units import moments_distance
-from hazeglass.publisher.moments import publish_moments
+from hazeglass.publisher import marginals, moments
+from hazeglass.publisher.moments import exact_sums, publish_moments
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
@@ -19,22 +34,39 @@ from hazeglass.publisher.rows import Rows
 RUNS = {0.5: 1 << 17, 1.0: 1 << 16, 2.0: 1 << 15}
 
 
-def name(target):
-    return f"{target.form}, {target.unit}, {target.noise}"
+def ratios_of(targets, runs, seed):
+    result = run_attacks(list(targets), runs, bits=SeededBits(seed), confidence=0.99)
+    return {finding.name: finding.ratio for finding in result.findings}
+
+
+def outside(ratios):
+    return {name: ratio for name, ratio in ratios.items() if not 0.85 <= ratio <= 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", RUNS)
 def test_certified_is_at_most_claimed_and_at_least_85_per_cent_of_it(mu):
-    result = run_attacks(list(mechanisms(mu)), RUNS[mu], bits=SeededBits(round(10 * mu)), confidence=0.99)
-    ratios = {finding.name: finding.ratio for finding in result.findings}
-    assert len(ratios) == 23
-    assert {name: ratio for name, ratio in ratios.items() if not 0.85 <= ratio <= 1} == {}
+    ratios = ratios_of(mechanisms(mu), RUNS[mu], round(10 * mu))
+    assert len(ratios) == 27
+    assert outside(ratios) == {}
 
 
-def test_the_search_for_a_radius_keeps_its_share_of_the_budget():
-    finding = run_attacks(list(parts()), 1 << 16, bits=SeededBits(5)).findings[0]
-    assert 0.85 <= finding.ratio <= 1
+@pytest.mark.slow
+def test_every_step_with_a_budget_of_its_own_keeps_it_and_wastes_little():
+    ratios = ratios_of(parts(), 1 << 16, 5)
+    assert len(ratios) == 26
+    assert outside(ratios) == {}
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_the_real_loop_keeps_its_total():
+    """Nothing is held fixed: partitions, scores, maps and shares follow from what each run released before."""
+    runs, least = (1600, 0.85) if os.environ.get("HAZEGLASS_TRUST") == "all" else (200, 0.6)
+    attack = attack_loop(_plan(3.0, "moments", "record", names="ab"), 3000)
+    sides = (attack.scores(side, runs, SeededBits(70 + side)) for side in (0, 1))
+    certificate = certify(*sides, statistics=attack.statistics, level=0.05)  # a release takes a while, so there are few
+    assert least <= certificate.mu / 3.0 <= 1
 
 
 def test_every_form_unit_and_family_is_attacked():
@@ -43,34 +75,100 @@ def test_every_form_unit_and_family_is_attacked():
     assert attacked >= {("moments", unit) for unit in ("entry", "readings", "record", "person")}
     assert ("synthetic", "record") in attacked
     noises = {target.noise for target in mechanisms(1.0)}
-    assert {"rounded", "discrete", "rounded, clipped", "rounded, two stages", "rounded, curved"} <= noises
+    assert {"rounded", "discrete", "rounded, clipped", "one stage", "counts and stages"} <= noises
+    assert {"counts and stages, linear scale", "counts and stages, curved"} <= noises
 
 
-@pytest.mark.parametrize("release", [{}, {"dependence": "curved"}, {"protects": "person"}])
+RELEASES = [
+    ("record", {}),
+    ("person", {}),
+    ("entry", {}),
+    ("readings", {}),
+    ("record", {"scale": "linear"}),
+    ("person", {"dependence": "curved"}),
+]
+
+
+@pytest.mark.parametrize(("unit", "release"), RELEASES)
 @pytest.mark.parametrize("side", [0, 1])
-def test_many_runs_at_once_are_what_publishing_once_would_release(make_plan, release, side):
-    """The adaptive attack computes stage two for many runs together: one of them is publish_moments, bit for bit."""
-    extra = {"id_column": "id", "max_rows": 3} if release.get("protects") == "person" else {}
-    plan = make_plan(budget={"mu": 1.0}, columns=("a", "b", "c", "d"), **release, **extra)
-    attack = attack_moments(plan, 1000)
-    raw = np.repeat(raw_rows(attack.boxes[side], plan.columns), attack.counts.astype(int), axis=0)
-    data = pa.table({**dict(zip(plan.names, raw.T, strict=True)), "id": np.arange(1000) // 3})
-    published, _ = publish_moments(Rows(plan, open_table(data)), plan, get_engine("serial"), SeededBits(9))
-    released, _ = attack.stages(side, 1, SeededBits(9))
-    for once, among_many in zip(published, released, strict=True):
-        divided = among_many.divided(np.array([once.stage.rows]))
-        assert np.array_equal(once.mean, divided.mean[0])
-        assert np.array_equal(once.second, divided.second[0])
+def test_without_noise_a_release_is_what_the_attack_adds_noise_to(monkeypatch, unit, release, side):
+    """The steps of the attack hold the exact numbers that publish_moments would release on the way."""
+    plan = _plan(1.0, "moments", unit, names="abc", **release)
+    for place in (marginals, moments):
+        monkeypatch.setattr(place, "draw", lambda law, size, bits: np.zeros(size, dtype=np.int64))
+    others = made_up_rows(plan, 600, missing=0.02)
+    changed = max(plan.unit.readings, plan.unit.max_rows)
+    sides = tuple(
+        table_of(plan, np.vstack([np.tile(row, (changed, 1)), others])) for row in ([0.9, 0, 1], [-1, 0, 1.0])
+    )
+    bits = SeededBits(9)
+    drawn = publish_moments(sides[side], plan, get_engine("serial"), bits)
+    attack = StepsAttack(tuple(view.step(sides) for view in views_of(plan, drawn, bits.key())))
+    released = [
+        np.concatenate([np.append(one.counts, one.missing) for one in counts]) for counts in drawn.marginals.counts
+    ]
+    outputs = [step.of_release(one) for step, one in zip(attack.steps, released, strict=False)]
+    for step, one in zip(attack.steps[len(released) :], drawn.stages, strict=True):
+        outputs.append(step.of_sums(replace(one, mean=one.mean * one.rows, second=one.second * one.rows)))
+    for step, output in zip(attack.steps, outputs, strict=True):
+        assert step.move.size > 0
+        assert output == pytest.approx(side * step.move, abs=1e-9)
+
+
+@pytest.mark.parametrize("unit", ["record", "person", "entry", "readings"])
+def test_the_shares_of_all_steps_are_the_promise(unit):
+    """What the pair moves is close to the claim, and never above it, though each step was given a share of its own."""
+    attack = attack_moments(_plan(0.7, "moments", unit), 5000)
+    reached = [float(np.linalg.norm(step.move)) for step in attack.steps]
+    assert len(reached) >= 3
+    assert 0.96 * 0.7 < compose(reached) <= 0.7
+
+
+@pytest.mark.parametrize("unit", ["record", "entry"])
+def test_many_runs_of_drawn_scores_are_as_the_publisher_draws_them(unit):
+    attack = attack_jitter(_plan(1.0, "moments", unit, "whole"))
+    first, second, n = attack.sums(1, 1, SeededBits(4))
+    rows = Rows(attack.plan, open_table(pa.table(dict(zip(attack.plan.names, attack.rows[1].T, strict=True)))))
+    encoder = replace(attack.view.encoder, key=SeededBits(4).uint64(4).tobytes())
+    published = exact_sums(rows, attack.view.stage, encoder, get_engine("serial"))
+    assert n == rows.n
+    assert np.array_equal(first[0], published[0])
+    assert np.array_equal(second[0], published[1])
+    again = attack.sums(1, 40, SeededBits(5))[1]
+    assert len(np.unique(again[:, 0, 1])) > 20  # every run draws anew
+
+
+@pytest.mark.parametrize(
+    ("unit", "kind", "release"),
+    [
+        ("record", "first", {}),
+        ("record", "shaped", {}),
+        ("record", "shaped", {"scale": "linear"}),
+        ("record", "first", {"dependence": "curved"}),
+        ("record", "presence", {}),
+        ("entry", "first", {}),
+        ("entry", "first", {"scale": "linear"}),
+        ("entry", "presence", {}),
+    ],
+)
+def test_no_pair_of_rows_is_farther_apart_than_a_stage_is_charged_for(unit, kind, release):
+    """Random neighbours, missing cells and cells beyond the bounds among them, against the stage's mu."""
+    plan = _plan(1.0, "moments", unit, **release)
+    others = table_of(plan, made_up_rows(plan, 300, missing=0.1 if kind == "presence" else 0.0))
+    view = stage_view(plan, publish_moments(others, plan, get_engine("serial"), SeededBits(2)), 300, kind)
+    assert (view.through is not None) == (kind == "shaped")
+    rng = np.random.default_rng(8)
+    x, y = (np.clip(rng.normal(0, rng.choice([0.03, 0.5, 3.0], (20_000, 4))), -1, 1) for _ in range(2))
+    x, y = (np.where(rng.random(one.shape) < 0.2, np.nan, one) for one in (x, y))
+    if unit == "entry":
+        y[:, 1:] = x[:, 1:]
+    assert view.apart(plan, x, y).max() <= 1 + 1e-12
 
 
 def test_the_pair_of_rows_reaches_the_sensitivity(make_plan):
     for columns in ("ab", "abc", "abcd", "abcdefghijk"):
         attack = attack_moments(make_plan(columns=columns, adaptive=False, budget={"mu": 0.7}), 5000)
-        stage, (under, neighbour) = attack.stage, attack.sums
-        mean, second = (neighbour[k] - under[k] for k in (0, 1))
-        moved = np.sum((mean * stage.mean_weight / stage.steps) ** 2) + np.sum((second / stage.steps**2) ** 2) / 2
-        reached = np.sqrt(moved) / stage.tau
-        assert 0.98 * 0.7 < reached <= 0.7
+        assert 0.98 * 0.7 < np.linalg.norm(attack.steps[0].move) <= 0.7
 
 
 def test_rows_for_one_column_are_as_far_apart_as_one_column_allows(make_plan):
@@ -128,10 +226,14 @@ def test_lowest_bits_are_found():
 def test_attacked_distances_agree_with_the_formula(make_plan):
     """Entries and readings: the changed cells move the sums by exactly the sensitivity the noise is made for."""
     for protects, extra in (("entry", {}), ("readings", {"readings": 5})):
-        plan = make_plan(protects=protects, budget={"mu": 1.0}, **extra)
-        attack = attack_moments(plan, 400)
-        stage, (under, neighbour) = attack.stage, attack.sums
-        mean, second = (neighbour[k] - under[k] for k in (0, 1))
-        moved = np.sum((mean * stage.mean_weight / stage.steps) ** 2) + np.sum((second / stage.steps**2) ** 2) / 2
+        plan = make_plan(protects=protects, budget={"mu": 1.0}, adaptive=False, **extra)
+        step = attack_moments(plan, 400).steps[0]
+        stage = step.stage
         formula = moments_distance(plan.unit, columns=3, radius=stage.radius, mean_weight=stage.mean_weight)
-        assert np.sqrt(moved) == pytest.approx(formula, rel=1e-12)
+        assert np.linalg.norm(step.move) == pytest.approx(formula / stage.tau, rel=1e-12)
+
+
+def test_a_wide_plan_is_attacked_in_time(make_plan):
+    plan = make_plan(columns=[f"c{k}" for k in range(80)], budget={"mu": 1.0})
+    attack = attack_moments(plan, 20_000)
+    assert 0.8 < compose([float(np.linalg.norm(step.move)) for step in attack.steps]) <= 1

@@ -79,7 +79,8 @@ def a_long_name(path, honest, **encoding):
 
 
 def long_dictionary(path, honest):
-    a_long_name(path, honest, use_dictionary=["left", "right"], dictionary_pagesize_limit=1 << 30)
+    repeating = [name for name in honest.column_names if name != "value"]
+    a_long_name(path, honest, use_dictionary=repeating, dictionary_pagesize_limit=1 << 30)
 
 
 def long_prefix(path, honest):

@@ -106,17 +106,18 @@ def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypa
     monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
     zeros = pa.table({name: pa.repeat(pa.scalar(0.0), 1_000_000) for name in "abc"})
     add_part(release, "data/part-00000.parquet", zeros)
-    refused(reseal(release.path, lambda d: d.update(n=1_000_000)), "no noisy data fits that")
+    slack = release.manifest.delta_slack / 600 * 1_000_000
+    refused(reseal(release.path, lambda d: d.update(n=1_000_000, delta_slack=slack)), "no noisy data fits that")
 
 
 def test_equal_cells_under_narrow_noise_are_a_table(tmp_path, monkeypatch):
-    """Noise narrower than a lattice step may leave every cell as it was: such a release must not fail by its size."""
+    """Noise narrower than a lattice step may leave every cell as it was; no dictionary makes such a part small."""
     monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
     plan = hg.Plan(title="t", form="table", protects="entry", mu=20.0, columns=[hg.Column("a", "integer", 0, 1)])
     release = hg.publish(
         pa.table({"a": pa.repeat(pa.scalar(0, pa.int8()), 1_000_000)}), plan, tmp_path / "out", simulate_seed=1
     )
-    assert release.path.joinpath("data/part-00000.parquet").stat().st_size < 1_000_000 / 200
+    assert release.path.joinpath("data/part-00000.parquet").stat().st_size > 8 * 1_000_000
     assert hg.load(release.path).n == 1_000_000
 
 
@@ -170,7 +171,8 @@ def test_whole_numbers_that_floats_do_not_tell_apart_get_their_own_sentence(make
     release = hg.publish(pa.table({"k": [0, 1, 2]}), plan, tmp_path / "r")
     for last in (2**53, -(2**53)):
         add_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, last]}))
-        assert hg.load(reseal(release.path)).table()["k"].to_pylist() == [0, 1, last]
+        with pytest.raises(BundleError, match="column 'k' holds a cell that no noise reaches"):
+            hg.load(reseal(release.path)).table()
     add_part(release, "data/part-00000.parquet", pa.table({"k": [0, 1, cell]}))
     forged = hg.load(reseal(release.path))
     for read in (forged.table, forged.check_values):
@@ -205,12 +207,6 @@ def test_a_name_that_no_release_has_is_refused_in_a_short_sentence(release):
 )
 def test_a_claim_that_cannot_be_is_refused(release, change, message):
     refused(reseal(release.path, change), message)
-
-
-def test_rows_may_be_rescaled_only_where_whole_rows_are_protected(make_plan, table, tmp_path):
-    release = hg.publish(table, make_plan(protects="entry"), tmp_path / "entries")
-    forge = reseal(release.path, lambda d: d["stages"][0].update(centre=[0.1, 0.0, 0.0]))
-    refused(forge, "rescales rows in a unit that does not allow it")
 
 
 # ---- writing

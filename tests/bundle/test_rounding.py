@@ -34,6 +34,17 @@ def test_the_lattice_of_a_clipped_table_keeps_rows_in_their_ball(make_plan, tabl
         reseal(release.path, coarse_lattice(1000))
 
 
+def test_the_lattice_of_clipped_moments_keeps_rows_in_their_ball(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(clip_radius=1.0), tmp_path / "r")
+    for steps, refused in ((2, False), (1, True)):
+        reseal(release.path, lambda document, steps=steps: document["stages"][0].update(steps=steps))
+        if refused:
+            with pytest.raises(BundleError, match="rounded rows may be longer; 2 are needed"):
+                hg.load(release.path)
+        else:
+            hg.load(release.path)
+
+
 def test_the_columns_of_a_clipped_table_share_a_lattice(make_plan, table, tmp_path):
     release = hg.publish(table, make_plan(form="table", clip_radius=1.0), tmp_path / "r")
 
@@ -49,7 +60,7 @@ def test_the_columns_of_a_clipped_table_share_a_lattice(make_plan, table, tmp_pa
 
 @pytest.mark.parametrize("columns", [1, 40])
 @pytest.mark.parametrize("change", [{}, {"protects": "person", "id_column": "id", "max_rows": 3}])
-def test_every_honest_second_stage_follows_from_the_first(make_plan, tmp_path, columns, change):
+def test_every_honest_stage_follows_from_the_ones_before(make_plan, tmp_path, columns, change):
     rng = np.random.default_rng(columns)
     names = [f"c{k}" for k in range(columns)]
     rows = {name: rng.standard_normal(300) * 10.0 ** rng.integers(-3, 1) for name in names}
@@ -63,8 +74,8 @@ def test_every_honest_second_stage_follows_from_the_first(make_plan, tmp_path, c
     ("form", "change", "message"),
     [
         ("table", lambda d: d.update(clip_radius=1.0), "a cell then moves its whole row"),
-        ("moments", lambda d: d["stages"][0].update(clipped=True), "a cell then moves its whole row"),
-        ("moments", lambda d: d["stages"][0].update(radius=1e-9), "neither clipped rows nor the box's radius"),
+        ("moments", lambda d: d["stages"][0].update(clipped=True), "no plan leads to"),
+        ("moments", lambda d: d["stages"][0].update(radius=1e-9), "no plan leads to"),
     ],
 )
 @pytest.mark.parametrize("unit", [{"protects": "entry"}, {"protects": "readings", "readings": 3}])

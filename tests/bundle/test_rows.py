@@ -1,6 +1,7 @@
 """Rows are what release.json says of them: noisy cells on their lattice, made-up rows with the moments beside them."""
 
 import contextlib
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -8,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle.synthetic import synthetic_rows
 from hazeglass.errors import BundleError
 
 from .forgery import reseal, write_part
@@ -41,6 +43,51 @@ def test_one_cell_off_its_lattice_is_found(make_plan, table, tmp_path):
     refused(release, "column 'b' holds a cell off its lattice")
     with pytest.raises(BundleError, match="off its lattice"):
         list(hg.load(release.path).blocks(PART))
+
+
+@pytest.mark.parametrize("change", [{}, {"clip_radius": 1.0}, {"protects": "entry"}])
+def test_rows_on_the_lattice_but_without_noise_are_no_table(make_plan, table, tmp_path, change):
+    """The data vary less than noise that hides them."""
+    release = hg.publish(table, make_plan(form="table", **change), tmp_path / "r")
+    columns = zip(table.columns, release.columns, strict=True)
+    rounded = [c.centre + c.cell_noise.step * np.rint(raw.to_numpy() / c.cell_noise.step) for raw, c in columns]
+    write_part(pa.table(dict(zip("abc", rounded, strict=True))), release.path / PART)
+    refused(release, "column 'a' varies less than its noise does")
+
+
+def test_whole_numbers_without_noise_are_no_table(make_plan, tmp_path):
+    release = hg.publish(pa.table({"k": np.arange(900)}), make_plan(form="table", columns_as=COUNTS), tmp_path / "r")
+    step = int(release.columns[0].cell_noise.step)
+    write_part(pa.table({"k": -5 + np.arange(900) // 9 * step}), release.path / PART)
+    refused(release, "column 'k' varies less than its noise does")
+
+
+@pytest.mark.parametrize("sign", [-1, 1])
+def test_a_cell_that_no_noise_reaches_is_found(make_plan, table, tmp_path, sign):
+    release = hg.publish(table, make_plan(form="table"), tmp_path / "r")
+    noise, rows = release.columns[1].cell_noise, release.table()
+    for scales, expected in ((13.4, None), (14.0, "column 'b' holds a cell that no noise reaches")):
+        cells = rows["b"].to_numpy().copy()
+        cells[7] = sign * noise.step * np.rint((4 / noise.step) + scales * noise.scale)
+        write_part(rows.set_column(1, "b", pa.array(cells)), release.path / PART)
+        if expected is None:
+            hg.load(reseal(release.path)).check_values()
+        else:
+            refused(release, expected)
+
+
+def test_noise_that_numbers_cannot_hold_is_none(make_plan, table, tmp_path):
+    """Far from 0, 64-bit numbers are farther apart than the noise is wide, and everything lies on such a lattice."""
+    release = hg.publish(table, make_plan(form="table", protects="entry", budget={"mu": 20.0}), tmp_path / "r")
+
+    def far(document):
+        for column in document["columns"]:
+            column.update(lower=column["lower"] + 2.0**52, upper=column["upper"] + 2.0**52)
+            column["cell_noise"]["offset"] = 2.0**52
+
+    reseal(release.path, far)
+    with pytest.raises(BundleError, match="lost in the rounding of 64-bit numbers"):
+        hg.load(release.path)
 
 
 def test_whole_numbers_lie_on_their_lattice_too(make_plan, tmp_path):
@@ -94,7 +141,8 @@ def test_honest_cells_lie_on_their_lattice_wherever_it_is(make_plan, tmp_path, c
 
 
 SYNTHETIC = {
-    "two stages": {},
+    "scores": {},
+    "linear": {"scale": "linear"},
     "one stage": {"adaptive": False},
     "entries": {"protects": "entry"},
     "a private radius": {"clip_radius": "private"},
@@ -114,16 +162,18 @@ def test_rows_that_follow_from_their_moments_are_accepted_and_others_are_not(
     release.check_values()
     assert release.table().num_rows == rows
     made = release.table().to_pandas()
-    write_part(pa.Table.from_pandas(made * 1.05, preserve_index=False), release.path / PART)
-    refused(release, "do not have the mean and covariance")
-    write_part(pa.Table.from_pandas(made + made.std() / 10, preserve_index=False), release.path / PART)
-    refused(release, "do not have the mean and covariance")
+    one = made.copy()
+    one.iloc[rows // 2, 1] += made["b"].std() / 10
+    for other in (made * 1.05, one, made.iloc[::-1]):
+        other.columns = ["a", "b", "c"]
+        write_part(pa.Table.from_pandas(other, preserve_index=False), release.path / PART)
+        refused(release, "are not those that the released numbers")
 
 
 def test_the_raw_rows_are_no_synthetic_ones(make_plan, table, tmp_path):
     release = hg.publish(table, make_plan(form="synthetic"), tmp_path / "r")
     write_part(table, release.path / PART)
-    refused(release, "do not have the mean and covariance")
+    refused(release, "are not those that the released numbers")
 
 
 @pytest.mark.parametrize("width", [3, 400])
@@ -136,15 +186,37 @@ def test_rounded_rows_may_differ_by_their_rounding_and_no_more(make_plan, tmp_pa
     assert str(release.table().schema.field("a").type) == "int64"
     moved = release.table().to_pandas() + max(2, width // 20)
     write_part(pa.Table.from_pandas(moved, preserve_index=False), release.path / PART)
-    refused(release, "do not have the mean and covariance")
+    refused(release, "are not those that the released numbers")
 
 
-def test_a_note_that_hides_the_widening_is_found_out(make_plan, table, tmp_path):
-    release = hg.publish(table, make_plan(form="synthetic", budget={"mu": 20.0}), tmp_path / "r")
-    assert release.manifest.synthetic.widened
-    reseal(release.path, lambda document: document["synthetic"].update(widened=False))
-    with pytest.raises(BundleError, match="do not have the mean and covariance"):
+@pytest.mark.parametrize("scale", ["scores", "linear"])
+def test_another_seed_is_found_out(make_plan, table, tmp_path, scale):
+    release = hg.publish(table, make_plan(form="synthetic", scale=scale), tmp_path / "r")
+    reseal(release.path, lambda document: document["synthetic"].update(seed=document["synthetic"]["seed"] ^ 1))
+    with pytest.raises(BundleError, match="are not those that the released numbers"):
         hg.load(release.path).check_values()
+
+
+def test_one_raw_row_among_a_million_made_up_cells_is_found(make_plan, tmp_path):
+    """Not one cell may be another than rounding makes it: a single row is a person's."""
+    rng = np.random.default_rng(0)
+    rows = pa.table({name: rng.standard_normal(20_000) for name in "abc"})
+    release = hg.publish(rows, make_plan(form="synthetic"), tmp_path / "r", engine="serial")
+    made = release.table().to_pandas()
+    made.iloc[12_345] = [1.234, -0.567, 0.89]
+    write_part(pa.Table.from_pandas(made, preserve_index=False), release.path / PART)
+    refused(release, "are not those that the released numbers")
+
+
+def test_what_another_computer_rounds_otherwise_is_accepted(make_plan, table, tmp_path):
+    """A tenth of what is allowed, before ranks become cells; and last bits of the cells."""
+    for name, release in (("s", {}), ("l", {"scale": "linear"}), ("p", {"adaptive": False})):
+        made = hg.publish(table, make_plan(form="synthetic", **release), tmp_path / name)
+        rows = synthetic_rows(made.manifest, made.moments(), made.marginals())
+        other = replace(rows, mean=rows.mean + 1e-4 * np.sqrt(np.diag(rows.root @ rows.root)))
+        cells = np.concatenate(list(other.blocks())) * (1 + 1e-15)
+        write_part(pa.table(dict(zip("abc", cells.T, strict=True))), made.path / PART)
+        hg.load(reseal(made.path)).check_values()
 
 
 @pytest.mark.parametrize(("factor", "sure"), [(1e100, True), (1e-300, False), (-1.0, False)])
@@ -155,6 +227,6 @@ def test_moments_that_no_rows_have_end_in_a_sentence(make_plan, table, tmp_path,
     honest = pq.read_table(part)
     write_part(honest.set_column(5, "value", pa.array(honest["value"].to_numpy() * factor)), part)
     forged = hg.load(reseal(release.path))
-    expected = pytest.raises(BundleError, match="do not have the mean") if sure else contextlib.suppress(BundleError)
+    expected = pytest.raises(BundleError, match="are not those") if sure else contextlib.suppress(BundleError)
     with expected:
         forged.check_values()

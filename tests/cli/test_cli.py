@@ -77,7 +77,7 @@ MISTAKES = {
     "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 3, "column 'a' has no lower bound"),
     "an unknown column": (lambda d: replace(d, 'name = "b"', 'name = "bb"'), 2, "names column 'bb'"),
     "epsilon of zero": (lambda d: replace(d, "epsilon = 1.0", "epsilon = 0"), 2, "budget.epsilon must be above 0"),
-    "delta of one": (lambda d: replace(d, "delta = 1e-6", "delta = 1.0"), 2, "budget.delta must be below 1"),
+    "delta of one": (lambda d: replace(d, "delta = 1e-6", "delta = 1.0"), 2, "budget.delta must be at most 0.001"),
     "an empty file": (lambda d: (d / "data.csv").write_text(""), 2, "data.csv is empty"),
     "a header without rows": (lambda d: (d / "data.csv").write_text(HEADER), 2, "at least 2 rows, got 0"),
     "a single row": (lambda d: (d / "data.csv").write_text(HEADER + "1,2,3\n"), 2, "at least 2 rows, got 1"),
@@ -165,7 +165,12 @@ def test_a_curved_release_keeps_the_columns_of_every_graph_and_adds_two(desk):
     header = (desk / "graph" / "edges.csv").read_text().splitlines()[0].replace('"', "")
     fixed = "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected"
     assert header == fixed + ",strength,shape"
-    assert pq.read_schema(desk / "graph" / "precision.parquet").names[:4] == ["a", "a^2", "a^3", "b"]
+    assert pq.read_schema(desk / "graph" / "precision.parquet").names[:4] == [
+        "cos 1 of a",
+        "cos 2 of a",
+        "cos 3 of a",
+        "cos 1 of b",
+    ]
     assert json.loads((desk / "graph" / "fit.json").read_text())["dependence"] == "curved"
     done = hazeglass("recover", "release", "--out", "plain", "--dependence", "linear", cwd=desk)
     assert done.returncode == 0, done.stderr
@@ -245,6 +250,8 @@ def test_verify_names_the_files_that_another_version_wrote(desk, monkeypatch):
         assert "croissant.json, datapackage.json, statement.html may be worded differently" in done.stderr
         assert "what they state is not checked; anyone may have written them" in done.stderr
         assert (done.stdout == "") == (options == ["--quiet"])
+        if not options:
+            assert "Not checked: what croissant.json, datapackage.json, statement.html say" in done.stdout
     assert len(json.loads(hazeglass("verify", "release", "--json", cwd=desk).stdout)["not_compared"]) == 3
 
 
@@ -338,7 +345,7 @@ def test_preview_speaks_json_and_words(desk):
         (("recover", "release", "--out", "release"), "already exists"),
         (("recover", "nothing", "--out", "g"), "is not a folder"),
         (("recover", "release", "--out", "g", "--select", "magic"), "magic"),
-        (("recover", "release", "--out", "g", "--dependence", "curved"), "squares and cubes"),
+        (("recover", "release", "--out", "g", "--dependence", "curved"), "cosines of columns"),
         (("recover", "release", "--out", "g", "--marginals", "normal-scores"), "needs rows to rank"),
         (("publsh", "x"), "No such command"),
         (("plan", "preview", "plan.toml"), "--rows"),

@@ -203,6 +203,17 @@ def test_verify_says_what_the_sampler_adds_to_delta(desk):
     assert 0 < json.loads(hazeglass("verify", "release", "--json", cwd=desk).stdout)["delta_slack"] < 1e-20
 
 
+def test_a_title_cannot_speak_for_verify(desk):
+    """A long one, filled with spaces, would break where a line of ours could begin; a code would become a picture."""
+    line = "The signature is right: whoever holds the private half of this key signed it, and it is unchanged since."
+    title = ":white_check_mark: Rows" + " " * 90 + line
+    (plan,) = re.findall("title = .*", (desk / "plan.toml").read_text())
+    replace(desk, plan, f'title = "{title}"')
+    for said in (publish(desk).stdout, hazeglass("verify", "release", cwd=desk).stdout):
+        assert said.startswith('":white_check_mark: Rows The signature is right: whoever h...": moments')
+        assert line not in said
+
+
 def test_json_is_ascii_whatever_a_name_holds(capsys):
     document = {"title": "\x9b2J\u202e\u2028\u00e9\U0001f600\x7f", "n": 3}
     Printer(as_json=True).answer(document)

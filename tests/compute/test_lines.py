@@ -1,5 +1,6 @@
 """Every line of a CSV file is a row and is read alone: no cell, quote or byte changes how another line is read."""
 
+import csv
 import gzip
 from collections import Counter
 
@@ -129,6 +130,23 @@ def test_other_encodings_and_separators_come_from_the_plan(tmp_path, encoding):
     np.testing.assert_array_equal(found, [[1.5, NAN], [-2, 3], [NAN, 4]])
 
 
+@pytest.mark.parametrize("size", [3, 4, 1 << 23])
+@pytest.mark.parametrize("text", [{}, {"encoding": "latin-1"}, {"quoted_newlines": True}], ids=str)
+def test_a_last_cell_alone_in_its_row_does_not_show_in_their_number(tmp_path, monkeypatch, size, text):
+    """The second file is the first with its last cell missing; no reader can see that it was there."""
+    monkeypatch.setattr(lines, "RANGE_BYTES", size)
+    for last in (b"3", b"", b"333333"):
+        (tmp_path / "x.csv").write_bytes(b"a\n1\n2\n" + last)
+        source = open_table(tmp_path / "x.csv", TextFormat(**text))
+        unread = Counter()
+        found = [floats(batch, ["a"]) for batch in blocks(source, ["a"], unread=unread)]
+        assert np.vstack(found).ravel().tolist() == [1, 2]
+        assert sum(source.sizes()) == 2
+        assert unread.total() == bool(last)
+    (tmp_path / "x.csv").write_bytes(b"a,b\n1,2\n3,4")
+    assert sum(open_table(tmp_path / "x.csv", TextFormat(**text)).sizes()) == 2
+
+
 def test_a_point_is_no_decimal_mark_where_the_plan_says_comma(tmp_path):
     """One cell must not decide how others are read, and neither must the reader: 1.234 is not a number here."""
     (tmp_path / "x.csv").write_text("a;b\n1.234;1,5\n")
@@ -161,11 +179,31 @@ def test_a_file_with_names_alone_has_no_rows(tmp_path):
     assert [rows for _, rows in line_pieces(Place(str(tmp_path / "x.csv")), TextFormat())] == [0]
 
 
-@pytest.mark.parametrize("first", [b"\n1,2\n", b"a," + b"b" * 200_000 + b"\n1,2\n"])
-def test_a_header_that_cannot_be_read_is_refused_in_one_sentence(tmp_path, first):
-    (tmp_path / "x.csv").write_bytes(first)
+def test_a_header_that_cannot_be_read_is_refused_in_one_sentence(tmp_path, monkeypatch):
+    (tmp_path / "x.csv").write_bytes(b"\n1,2\n")
     with pytest.raises(DataError, match=r"first line"):
         open_table(tmp_path / "x.csv")
+    monkeypatch.setattr(lines, "_LONGEST_HEADER", 1 << 20)
+    (tmp_path / "x.csv").write_bytes(b"a" * (3 << 20) + b"\n1\n")
+    with pytest.raises(DataError, match=r"first line .* longer"):
+        open_table(tmp_path / "x.csv")
+
+
+@pytest.mark.parametrize("quoted_newlines", [False, True])
+@pytest.mark.parametrize("length", [200_000, (1 << 24) + 5])
+def test_however_long_the_name_of_another_column_is_the_rows_are_read(tmp_path, length, quoted_newlines):
+    (tmp_path / "x.csv").write_bytes(b"a,b,%b\n1,2,3\n4,5,6\n" % (b"c" * length))
+    expected = [[1, 2], [4, 5]]
+    source = open_table(tmp_path / "x.csv", TextFormat(quoted_newlines=quoted_newlines))
+    assert sum(source.sizes()) == 2
+    assert [floats(batch, ["a", "b"]).tolist() for batch in blocks(source, ["a", "b"])] == [expected]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet='ab,;"| \\\v', max_size=12), st.sampled_from(",;| "))
+def test_a_header_is_cut_as_pythons_csv_cuts_it(line, mark):
+    (expected,) = csv.reader([line], delimiter=mark) or [[]]
+    assert lines._fields(line, mark) == (expected or [""])
 
 
 @pytest.mark.parametrize("other", [b"caf\xe9", b'"a"b', b'"ab', b"a\rb", b"\x00", b""])

@@ -1,8 +1,10 @@
 """Any table gives the same numbers, in blocks, under its own names."""
 
 import gzip
+import os
 import pickle
 import sys
+import warnings
 from collections import Counter
 from decimal import Decimal
 
@@ -51,6 +53,52 @@ def test_an_array_gets_plain_names():
     source = open_table(np.arange(6.0).reshape(3, 2))
     assert source.names == ("x1", "x2")
     assert read(source).tolist() == [[0, 1], [2, 3], [4, 5]]
+
+
+def test_a_file_with_two_names_is_read_once(tmp_path):
+    """Read twice, each of its rows would count twice, and the promise is for one."""
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    (tmp_path / "in" / "jan.csv").write_text("a,b\n1,2\n3,4\n")
+    (tmp_path / "in" / "deep" / "feb.csv").write_text("a,b\n5,6\n")
+    (tmp_path / "in" / "latest.csv").symlink_to("deep/feb.csv")
+    (tmp_path / "in" / "again").symlink_to("deep")
+    os.link(tmp_path / "in" / "jan.csv", tmp_path / "in" / "january.csv")
+    for data in ("in", "in/*.csv", "in/**/*.csv", "in/**/**/*.csv"):
+        assert sum(open_table(tmp_path / data).sizes()) == 3
+    for data in ("in", "in/*.csv"):
+        assert sum(open_table(f"file://{tmp_path}/{data}").sizes()) == 3
+
+
+@pytest.mark.parametrize("suffix", ["csv", "csv.gz", "parquet"])
+def test_what_is_no_file_is_refused_in_one_sentence(tmp_path, suffix):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / f"a.{suffix}").mkdir()
+    (tmp_path / "in" / f"b.{suffix}").symlink_to("nowhere")
+    for name in ("a", "b"):
+        with pytest.raises(DataError, match=rf"{name}\.{suffix} cannot be opened: it must be a file"):
+            open_table(f"{tmp_path}/in/{name}*.{suffix}").sizes()
+
+
+def test_a_type_that_arrow_does_not_have_is_refused_in_one_sentence(tmp_path):
+    pl.DataFrame({"a": [1.0], "b": [2**70]}).write_parquet(tmp_path / "x.parquet")
+    with pytest.raises(DataError, match=r"x\.parquet has a column of a type that Arrow cannot read"):
+        open_table(tmp_path / "x.parquet").sizes()
+
+
+@pytest.mark.parametrize("kind", [float, object, "U1", "S1", ">f8"])
+def test_under_a_mask_lies_no_cell(kind):
+    cells = np.ma.masked_array(np.array([["1", "2"], ["3", "4"]]).astype(kind), mask=[[1, 0], [0, 0]])
+    (batch,) = blocks(open_table(cells), ["x1"])
+    assert batch.column("x1").to_pylist() == [None, 3.0]
+    (batch,) = blocks(open_table(cells), [], ["x1", "x2"])
+    assert [batch.column(name).to_pylist() for name in ("x1", "x2")] == [[None, "3"], ["2", "4"]]
+
+
+def test_a_matrix_is_an_array():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PendingDeprecationWarning)
+        (batch,) = blocks(open_table(np.matrix([[1.0, 2.0], [3.0, 4.0]])), ["x1", "x2"])
+    assert floats(batch, ["x1", "x2"]).tolist() == [[1, 2], [3, 4]]
 
 
 def test_folders_and_globs_are_one_table(tmp_path):

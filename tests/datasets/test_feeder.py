@@ -26,7 +26,7 @@ def test_the_truth_is_lines_and_pairs_two_lines_apart():
 
 
 def test_the_rows_have_the_covariance_the_model_says():
-    """Whiten the rows by the true precision: what comes out must be white, up to sampling error with AR(1) memory."""
+    """Whiten the rows by the true precision: what comes out must be white, up to sampling error."""
     feeder = make_feeder(seed=1)
     root = np.linalg.cholesky(feeder.precision)
     white = np.cov(feeder.data @ root, rowvar=False)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hazeglass.errors import BudgetExceededError, InputError
-from hazeglass.guarantee.budget import Charge, check_fits, compose, fits, remaining
+from hazeglass.guarantee.budget import BudgetFilter, Charge, check_fits, compose, fits, remaining
 
 mus = st.lists(st.floats(1e-150, 1e150), max_size=20)
 
@@ -81,3 +81,57 @@ def test_the_roots_of_exact_squares_are_exact_at_any_size():
 def test_a_charge_costs_nothing_but_its_mu_unless_it_says_so():
     assert Charge(1.0).total_variation == 0.0
     assert Charge(1.0, total_variation=1.0).total_variation == 1.0
+
+
+# ------------------------------------------------------------------------- a total that steps are paid from
+
+
+@given(st.floats(1e-20, 1000), st.lists(st.floats(1e-12, 1.0), max_size=30))
+def test_no_steps_spend_more_than_the_total_whatever_shares_they_take(total, shares):
+    """In exact fractions: not by a rounding, however many steps there are."""
+    budget = BudgetFilter(total)
+    taken = [budget.take(share) for share in shares if share < 1.0]
+    spent = sum((Fraction(mu) ** 2 for mu in taken), Fraction(0))
+    assert spent <= Fraction(total) ** 2
+    last = budget.take(1.0)
+    assert spent + Fraction(last) ** 2 <= Fraction(total) ** 2
+    assert spent + Fraction(last) ** 2 >= Fraction(total) ** 2 * (1 - Fraction(1, 2**50))
+
+
+@given(st.floats(1e-20, 1000), st.floats(1e-9, 1.0))
+def test_a_step_gets_its_share_of_what_is_left(total, share):
+    budget = BudgetFilter(total)
+    first = budget.take(share)
+    assert first == pytest.approx(math.sqrt(share) * total, rel=1e-14)
+    assert Fraction(first) ** 2 <= Fraction(share) * Fraction(total) ** 2
+    assert budget.left == pytest.approx(total * math.sqrt(max(1 - share, 0)), rel=1e-6, abs=1e-7 * total)
+
+
+@given(st.floats(1e-3, 100), st.integers(1, 6))
+def test_a_part_of_a_budget_can_be_a_budget_of_its_own(total, steps):
+    """As counts have theirs: what its steps take together is what the part took."""
+    whole = BudgetFilter(total)
+    part = BudgetFilter(whole.take(0.15))
+    taken = [*(part.take(0.15) for _ in range(steps)), part.take(1.0), whole.take(0.05), whole.take(1.0)]
+    assert sum((Fraction(mu) ** 2 for mu in taken), Fraction(0)) <= Fraction(total) ** 2
+    assert compose(taken) == pytest.approx(total, rel=1e-12)
+
+
+def test_a_spent_budget_gives_nothing_that_counts_and_then_nothing_at_all():
+    budget = BudgetFilter(2.0)
+    assert budget.take(1.0) == 2.0
+    assert budget.left == 0
+    with pytest.raises(BudgetExceededError, match="nothing is left"):
+        budget.take(0.5)
+
+
+@pytest.mark.parametrize("share", [0.0, -0.1, 1.0000001, math.nan])
+def test_a_share_is_some_of_it_and_at_most_all(share):
+    with pytest.raises(InputError, match="above 0 and at most 1"):
+        BudgetFilter(1.0).take(share)
+
+
+@pytest.mark.parametrize("total", [0.0, -1.0, math.inf, math.nan])
+def test_a_total_is_a_positive_number(total):
+    with pytest.raises(InputError, match="positive finite"):
+        BudgetFilter(total)

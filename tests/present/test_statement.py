@@ -2,6 +2,7 @@
 
 import re
 
+import pyarrow as pa
 import pytest
 
 import hazeglass as hg
@@ -39,7 +40,7 @@ def test_columns_treated_alike_share_a_line_and_many_files_are_counted(make_plan
     made = hg.publish(table, make_plan(form="table"), tmp_path / "r")
     many = replace(made.manifest, files=made.manifest.files * 20)
     page = statement(many)
-    assert "a, b, c</td>" in page
+    assert "<bdi>a</bdi>, <bdi>b</bdi>, <bdi>c</bdi></td>" in page
     assert "And 14 more" in page
 
 
@@ -69,4 +70,18 @@ def test_cells_of_several_lines_are_said_to_need_a_well_written_file(make_plan, 
 
 def test_a_simulation_warns(make_plan, table, tmp_path):
     made = hg.publish(table, make_plan(), tmp_path / "r", simulate_seed=1)
-    assert "This is a simulation" in (made.path / "statement.html").read_text(encoding="utf-8")
+    page = (made.path / "statement.html").read_text(encoding="utf-8")
+    assert "This is a simulation" in page
+    for promised in ("GDP", "Gaussian differential privacy", "operating system", "accus", "<svg", "each record"):
+        assert promised not in page
+    assert "Protected: nothing." in page
+
+
+def test_bounds_are_shown_as_they_are(make_plan, tmp_path):
+    columns = [{"name": "k", "kind": "integer", "lower": 1234567, "upper": 23456789}]
+    rows = pa.table({"k": [2_000_000, 3_000_000]})
+    made = hg.publish(rows, make_plan(form="table", columns_as=columns), tmp_path / "r")
+    for name in ("statement.html", "croissant.json", "datapackage.json"):
+        page = (made.path / name).read_text(encoding="utf-8")
+        assert "1234567" in page
+        assert "23456789" in page

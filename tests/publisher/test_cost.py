@@ -3,14 +3,17 @@
 import math
 from fractions import Fraction
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import hazeglass as hg
 from hazeglass.guarantee.lattice import lattice_noise
-from hazeglass.publisher import clip, moments, noise, publish, table
+from hazeglass.guarantee.units import counts_distance
+from hazeglass.publisher import clip, marginals, moments, noise, publish, table
 from hazeglass.publisher.ledger import Ledger
+from simulate import simulate
 
 FORMS = {
     "table": {"form": "table"},
@@ -19,8 +22,14 @@ FORMS = {
     "curved": {"dependence": "curved"},
     "private radius": {"clip_radius": "private"},
     "entries": {"protects": "entry"},
+    "linear": {"scale": "linear"},
+    "persons": {"protects": "person", "id_column": "id", "max_rows": 2},
     "synthetic": {"form": "synthetic"},
 }
+
+
+def with_ids(data):
+    return data.append_column("id", pa.array(range(data.num_rows)))
 
 
 @pytest.fixture
@@ -32,7 +41,7 @@ def drawn(monkeypatch):
         record.append((law, size))
         return noise.draw(law, size, bits)
 
-    for module in (moments, clip, table):
+    for module in (marginals, moments, clip, table):
         monkeypatch.setattr(module, "draw", recording)
     return record
 
@@ -51,28 +60,35 @@ def test_scales_are_rounded_up_even_where_a_float_was_rounded_down(scale):
 @pytest.mark.parametrize("name", FORMS)
 def test_the_stated_slack_is_that_of_every_draw_and_the_charge_is_no_less(make_plan, table, tmp_path, drawn, name):
     plan = make_plan(**FORMS[name])
-    book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=10.0, unit=plan.unit)
-    release = hg.publish(table, plan, tmp_path / "r", engine="serial", ledger=book.path)
+    book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=10.0, unit=plan.unit, id_column=plan.id_column)
+    release = hg.publish(with_ids(table), plan, tmp_path / "r", engine="serial", ledger=book.path)
     total = sum(size * noise.total_variation(law) for law, size in drawn)
     assert release.manifest.delta_slack == pytest.approx((1 + math.exp(plan.epsilon)) * total, rel=1e-12, abs=0)
     (entry,) = book.history()
     draws = sum(size for _, size in drawn)
-    assert entry.charge.total_variation * 2**100 == draws
+    if plan.form == "table":
+        assert entry.charge.total_variation * 2**100 == draws
+    assert entry.charge.total_variation * 2**100 >= draws  # charged before it is known how many rounds and stages come
     assert entry.charge.total_variation >= total
     assert (entry.charge.mu, entry.charge.label) == (plan.guarantee.mu, "Test")
 
 
-@pytest.mark.parametrize("name", ["moments", "curved", "private radius", "entries"])
-def test_moments_are_drawn_with_at_least_the_noise_they_state(make_plan, table, tmp_path, drawn, name):
+@pytest.mark.parametrize("name", ["moments", "curved", "private radius", "entries", "linear", "persons"])
+def test_counts_and_moments_are_drawn_with_at_least_the_noise_they_state(make_plan, table, tmp_path, drawn, name):
     plan = make_plan(**FORMS[name])
-    release = hg.publish(table, plan, tmp_path / "r", engine="serial")
+    release = hg.publish(with_ids(table), plan, tmp_path / "r", engine="serial")
+    counts = release._counts()
+    for number, one in enumerate(release.manifest.rounds):
+        (law, size) = drawn.pop(0)
+        assert size == sum(column.counts.size + 1 for column in counts[number])
+        assert law.scale == one.noise_scale >= counts_distance(plan.unit, columns=3) / one.mu
     search = release.manifest.radius_search
     if search is not None:
         (law, size) = drawn.pop(0)
         assert size == clip.SEARCH_STEPS
         assert law.scale == search.noise_scale >= math.sqrt(size) / search.mu
     for stage in release.manifest.stages:
-        p = 3 * (3 if stage.features == "hermite" else 1)
+        p = stage.size
         off, diagonal, mean = (drawn.pop(0) for _ in range(3))
         assert (off[1], diagonal[1], mean[1]) == (p * (p - 1) // 2, p, p)
         for (law, _), needed in (
@@ -81,7 +97,22 @@ def test_moments_are_drawn_with_at_least_the_noise_they_state(make_plan, table, 
             (mean, stage.tau * stage.steps / stage.mean_weight),
         ):
             assert needed < law.scale <= needed * (1 + 1e-14) + 1
+        if stage.count_weight:
+            (law, size) = drawn.pop(0)
+            assert (size, law.scale >= stage.tau / stage.count_weight) == (1, True)
     assert not drawn
+
+
+@pytest.mark.parametrize("name", ["moments", "curved", "private radius", "entries", "linear", "persons", "synthetic"])
+@pytest.mark.parametrize("mu", [0.01, 1.0, 50.0])
+def test_what_rounds_stages_and_searches_cost_together_is_the_budget_and_no_more(make_plan, table, name, mu):
+    """In exact fractions; and all of it is spent, to the last rounding."""
+    plan = make_plan(budget={"mu": mu}, **FORMS[name])
+    manifest = simulate(with_ids(table), plan, seed=4).manifest
+    steps = [*manifest.rounds, *manifest.stages, *([manifest.radius_search] if manifest.radius_search else [])]
+    spent = sum((Fraction(step.mu) ** 2 for step in steps), Fraction(0))
+    assert spent <= Fraction(mu) ** 2
+    assert spent >= Fraction(mu) ** 2 * (1 - Fraction(1, 2**40))
 
 
 @pytest.mark.parametrize("seed", [True, 1.5, "1"])

@@ -11,10 +11,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle.writer import part_rows
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.publisher import moments, parts
 from hazeglass.publisher.ledger import Ledger
+from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.rows import Rows
 
 ROWS = 200_000
@@ -33,8 +35,8 @@ def get_client():
 
 def sums(plan, data, engine):
     rows = Rows(plan, open_table(data))
-    stage = moments.first_stage(plan, rows.n, plan.guarantee)
-    return moments.exact_sums(rows, stage, get_engine(engine))
+    stage = moments.plain_stage(plan, rows.public_size, 1.0)
+    return moments.exact_sums(rows, stage, Encoder("public", "columns"), get_engine(engine))
 
 
 def test_the_sums_are_the_same_bits_as_without_a_cluster(make_plan, tmp_path, cluster):
@@ -66,6 +68,19 @@ def test_a_simulation_repeats_on_a_cluster(make_plan, tmp_path, cluster, form):
     )
     assert here.table().equals(there.table())
     assert [part.sha256 for part in here.manifest.files] == [part.sha256 for part in there.manifest.files]
+
+
+def test_scores_are_drawn_alike_where_the_cluster_holds_or_computes_the_rows(make_plan, tmp_path, cluster):
+    """Their key goes to the workers with the rows, past the scheduler."""
+    rng = np.random.default_rng(4)
+    table = pa.table({name: np.rint(rng.normal(size=3_000)) for name in "abc"})
+    frame, plan = dask_frame(table), make_plan()
+    hashes = set()
+    for name, data in {"serial": table, "table": table, "lazy": frame, "held": frame.persist()}.items():
+        engine = "serial" if name == "serial" else "dask"
+        release = hg.publish(data, plan, tmp_path / name, engine=engine, simulate_seed=5)
+        hashes.add(tuple(part.sha256 for part in release.manifest.files))
+    assert len(hashes) == 1
 
 
 def slow_down(seconds):
@@ -117,7 +132,7 @@ def test_a_killed_worker_doubles_neither_a_row_nor_the_charge(make_plan, tmp_pat
     assert np.array_equal(np.rint([column.to_numpy() for column in release.table().columns]), digits)
     assert [entry.state for entry in ledger.history()] == ["confirmed"]
     names = sorted(path.relative_to(release.path).as_posix() for path in release.path.rglob("*.parquet"))
-    assert names == [f"data/part-{k:05d}.parquet" for k in range(-(-ROWS // parts.part_rows(4)))]
+    assert names == [f"data/part-{k:05d}.parquet" for k in range(-(-ROWS // part_rows(4)))]
     assert not (release.path / "attempts").exists()
     assert not list(tmp_path.glob(".*partial*"))
 
@@ -175,7 +190,7 @@ def keys(monkeypatch):
     return drawn
 
 
-@pytest.mark.parametrize("form", ["moments", "table"])
+@pytest.mark.parametrize("form", ["moments", "one stage", "table"])
 @pytest.mark.parametrize("kind", ["file", "memory", "person"])
 def test_the_scheduler_sees_no_key_no_cell_and_no_sum(
     make_plan, tmp_path, cluster, scheduler_traffic, keys, form, kind
@@ -184,8 +199,9 @@ def test_the_scheduler_sees_no_key_no_cell_and_no_sum(
     table = pa.table({"a": cells, "b": cells[::-1], "c": cells**2, "id": [f"SECRET-{k // 2}" for k in range(5_000)]})
     person = {"protects": "person", "id_column": "id", "max_rows": 2} if kind == "person" else {}
     person |= {"row_counts": "public"} if person and form == "table" else {}
-    plan = make_plan(form=form, **person, **({"adaptive": False} if form == "moments" else {}))
-    first, second = sums(plan, table, "serial") if form == "moments" else ((), np.zeros(0))
+    one_stage = {"form": "moments", "adaptive": False}
+    plan = make_plan(**person, **(one_stage if form == "one stage" else {"form": form}))
+    first, second = sums(plan, table, "serial") if form == "one stage" else ((), np.zeros(0))
     pq.write_table(table, tmp_path / "marked.parquet")
     hg.publish(tmp_path / "marked.parquet" if kind == "file" else table, plan, tmp_path / "r", engine="dask")
     seen = b"".join(scheduler_traffic)

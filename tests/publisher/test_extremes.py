@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 import hazeglass as hg
 from hazeglass.errors import HazeglassError, InputError, PlanError
-from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import TAIL_SCALES, lattice_noise
 from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.clip import answer_noise, radius_grid, search_radius
@@ -191,11 +190,11 @@ def test_a_coarse_integer_lattice_costs_no_more_noise_than_the_promise_needs(mak
 def test_the_search_for_a_radius_answers_in_64_bits_or_is_refused(mu, max_rows):
     unit, grid = Unit("person", max_rows=max_rows), radius_grid(4)
     try:
-        noise = answer_noise(unit, GaussianDP(mu))
+        noise = answer_noise(unit, mu)
     except PlanError:
         return
     assert noise.mu(max_rows) * math.sqrt(7) <= mu
-    found = search_radius(np.full(grid.size, 10), None, grid, unit, GaussianDP(mu), SeededBits(1))
+    found = search_radius(np.full(grid.size, 10), None, grid, unit, mu, SeededBits(1))
     assert found.radius in grid
 
 

@@ -63,7 +63,10 @@ def test_an_interrupt_at_any_line_leaves_a_whole_release_or_none(attempt):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)  # a file that was just being opened is left to the collector
         for line, passage in sorted(interrupts):
-            came, left, history = attempt(Interrupt(line, passage))
+            interrupt = Interrupt(line, passage)
+            came, left, history = attempt(interrupt)
+            if interrupt.passages.get(line, 0) < passage and came is None:
+                continue  # another number of rounds or stages this time
             states = [entry.state for entry in history]
             end = ("out" in left, *states)
             ends.add(end)

@@ -7,13 +7,13 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.covariance import covariance_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.features.standardise import standardisation
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.features.shaping import MOST_STAGES, first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.units import Unit, moments_distance
 from hazeglass.publisher import moments as module
+from hazeglass.publisher.clip import clip_to_lattice
+from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.rows import Rows
 from simulate import simulate
@@ -21,8 +21,8 @@ from simulate import simulate
 
 def sums(plan, data, engine="serial"):
     rows = Rows(plan, open_table(data))
-    stage = module.first_stage(plan, rows.n, plan.guarantee)
-    return stage, *module.exact_sums(rows, stage, get_engine(engine))
+    stage = module.plain_stage(plan, rows.n, plan.guarantee.mu)
+    return stage, *module.exact_sums(rows, stage, Encoder("public", "columns"), get_engine(engine))
 
 
 def test_sums_are_the_same_bits_for_every_engine_block_size_and_source(make_plan, tmp_path, monkeypatch):
@@ -50,30 +50,10 @@ def test_sums_are_exactly_those_of_the_integer_rows(make_plan):
     plan = make_plan(clip_radius=1.1)
     rows = Rows(plan, open_table(data))
     stage, first, second = sums(plan, data)
-    z = module.clip_to_lattice(rows.cells.unit_box(next(rows.blocks())), steps=stage.steps, radius=stage.radius)
+    z = clip_to_lattice(rows.cells.unit_box(next(rows.blocks())), steps=stage.steps, radius=stage.radius)
     exact = [[sum(int(r[i]) * int(r[j]) for r in z) for j in range(3)] for i in range(3)]
     assert second.tolist() == exact
     assert first.tolist() == [sum(int(r[i]) for r in z) for i in range(3)]
-
-
-def test_no_neighbour_moves_the_sums_by_more_than_the_promise_allows(make_plan):
-    """Replace one row by another, in the lattice integers themselves, and measure in units of the actual noise."""
-    plan = make_plan(budget={"mu": 0.8}, adaptive=False)
-    rng = np.random.default_rng(2)
-    base = rng.uniform(-4, 4, (20, 3))
-    worst = 0.0
-    for _ in range(200):
-        other = base.copy()
-        other[7] = rng.choice([-1, 1], 3) * rng.choice([4.0, 400.0, 2.0, 0.0], 3)
-        stage, first, second = sums(plan, base_table(base))
-        _, first2, second2 = sums(plan, base_table(other))
-        d1, d2 = (first - first2).astype(float), (second - second2).astype(float)
-        noise_off, noise_mean = stage.tau * stage.steps**2, stage.tau * stage.steps / stage.mean_weight
-        moved = np.sum((d2[np.triu_indices(3, 1)] / noise_off) ** 2)
-        moved += np.sum((np.diag(d2) / (math.sqrt(2) * noise_off)) ** 2) + np.sum((d1 / noise_mean) ** 2)
-        worst = max(worst, math.sqrt(moved))
-    assert worst <= 0.8 * (1 + 1e-12)
-    assert worst >= 0.5
 
 
 def base_table(rows):
@@ -83,24 +63,24 @@ def base_table(rows):
 def test_the_stated_tau_keeps_the_stated_mu(make_plan, table, tmp_path):
     plan = make_plan()
     release = hg.publish(table, plan, tmp_path / "r")
-    stages = release.manifest.stages
-    for stage in stages:
+    for stage in release.manifest.stages:
         needed = moments_distance(plan.unit, columns=3, radius=stage.radius, mean_weight=stage.mean_weight)
         assert stage.tau >= needed / stage.mu * (1 - 1e-12)
-    assert GaussianDP(stages[0].mu).compose(GaussianDP(stages[1].mu)).mu == pytest.approx(release.guarantee.mu)
-    assert stages[0].mu ** 2 == pytest.approx(0.1 * release.guarantee.mu**2)
+    spent = [step.mu for step in (*release.manifest.rounds, *release.manifest.stages)]
+    assert math.hypot(*spent) == pytest.approx(release.guarantee.mu)
+    counting = math.hypot(*(one.mu for one in release.manifest.rounds))
+    assert 0.1 - 1e-9 <= (counting / release.guarantee.mu) ** 2 <= 0.2 + 1e-9
 
 
-@pytest.mark.parametrize(("protects", "adaptive"), [("entry", None), ("record", False)])
-def test_released_moments_are_unbiased_with_the_stated_noise(make_plan, tmp_path, protects, adaptive):
-    extra = {} if adaptive is None else {"adaptive": adaptive}
-    plan = make_plan(protects=protects, budget={"mu": 2.0}, **extra)
+@pytest.mark.parametrize("protects", ["entry", "record"])
+def test_released_moments_are_unbiased_with_the_stated_noise(make_plan, protects):
+    plan = make_plan(protects=protects, budget={"mu": 2.0}, adaptive=False)
     rng = np.random.default_rng(4)
     raw = rng.uniform(-1.5, 1.5, (300, 3))
     scaled = raw / 4
     errors, means = [], []
     for k in range(400):
-        moments = hg.publish(base_table(raw), plan, tmp_path / str(k)).moments()[0]
+        moments = simulate(base_table(raw), plan, seed=k).moments()[0]
         errors.append(((moments.second - scaled.T @ scaled / 300) / moments.second_noise_sd)[np.triu_indices(3)])
         means.append((moments.mean - scaled.mean(axis=0)) / moments.mean_noise_sd)
     z = np.column_stack([errors, means])
@@ -115,13 +95,47 @@ def test_the_diagonal_carries_sqrt_two_times_the_noise(make_plan, table, tmp_pat
     assert diagonal == pytest.approx(math.sqrt(2) * off, rel=1e-6)
 
 
-def test_the_second_stage_uses_only_released_numbers(make_plan, table, tmp_path):
-    release = hg.publish(table, make_plan(), tmp_path / "r")
-    first, stage = release.moments()[0], release.manifest.stages[1]
-    noise = float(first.mean_noise_sd[0]), float(first.second_noise_sd[0, 0])
-    centre, scale = standardisation(first.mean, np.diag(first.second), *noise)
-    assert stage.centre == pytest.approx(tuple(centre), rel=1e-9)
-    assert stage.scale == pytest.approx(tuple(scale), rel=1e-9)
+@pytest.mark.parametrize("scale", ["scores", "linear"])
+def test_every_stage_follows_from_the_released_numbers_of_the_one_before(make_plan, tmp_path, scale):
+    """Strongly dependent columns, so that there are several; and a budget that lets them be seen."""
+    rng = np.random.default_rng(3)
+    common = rng.standard_normal((4000, 1))
+    data = base_table(common + 0.1 * rng.standard_normal((4000, 3)))
+    release = hg.publish(data, make_plan(scale=scale, budget={"mu": 5.0}), tmp_path / "r")
+    stages, moments = release.manifest.stages, release.moments()
+    assert 2 < len(stages) <= MOST_STAGES
+    assert [stage.mapped for stage in stages] == [False] + [True] * (len(stages) - 1)
+    shape = first_shape(3, shaped=True)
+    for number, (stage, released) in enumerate(zip(stages, moments, strict=True)):
+        assert stage.radius == pytest.approx(stage_radius("columns", shape.length, 4000, stage.mu))
+        assert stage.centre == pytest.approx(tuple(shape.centre))
+        assert (shape.share == 1.0) == (number == len(stages) - 1)
+        if shape.share < 1.0:
+            noise, largest = float(released.second_noise_sd[0, 1]), largest_entry(scale)
+            shape = next_shape(shape, stage.radius, released.mean, released.second, noise, number + 1, largest)
+            assert np.array_equal(shape.map, moments[number + 1].map)
+    last = moments[-1]
+    spread = np.linalg.eigvalsh(last.covariance(4000))
+    assert spread.max() / spread.min() < 4  # the rows have become round
+
+
+@pytest.mark.parametrize("protects", ["record", "entry"])
+def test_which_cells_are_there_is_counted_where_several_columns_miss_some(make_plan, tmp_path, protects):
+    """The first two columns miss the same cells: products of presence say so, which rates alone would not."""
+    rng, n = np.random.default_rng(4), 8000
+    values = rng.standard_normal((n, 3))
+    values[rng.random(n) < 0.3, :2] = np.nan
+    release = hg.publish(base_table(values), make_plan(protects=protects, budget={"mu": 3.0}), tmp_path / "r")
+    stage, found = release.manifest.stages[0], release.moments()[0]
+    assert (stage.features, stage.of, stage.mapped) == ("presence", (0, 1), False)
+    assert [feature.column for feature in found.features] == ["a", "b"]
+    there = (1 + found.mean) / 2
+    both = (1 + found.mean[0] + found.mean[1] + found.second[0, 1]) / 4
+    assert there == pytest.approx([0.7, 0.7], abs=0.03)
+    assert both == pytest.approx(0.7, abs=0.03)
+    alone = base_table(np.where(np.arange(3) == 0, values, 0.3 * rng.standard_normal((n, 3))))
+    other = hg.publish(alone, make_plan(protects=protects, budget={"mu": 3.0}), tmp_path / "one")
+    assert other.manifest.stages[0].features == "columns"  # one column has no joint rate
 
 
 def test_many_rows_get_a_coarser_lattice_instead_of_an_overflow(make_plan):
@@ -147,39 +161,36 @@ def test_rows_are_clipped_where_whole_rows_are_protected_and_only_there(make_pla
     """sqrt(p/3) unless the plan names a radius; the box where single cells are protected."""
     person = {"protects": "person", "id_column": "who", "max_rows": 2}
     for release in ({}, person):
-        for stage in module.design_stages(make_plan(**release), 1000):
-            assert stage.clipped
-        assert module.design_stages(make_plan(**release), 1000)[0].radius == pytest.approx(1.0)
-        assert module.design_stages(make_plan(**release), 1000)[1].radius == pytest.approx(math.sqrt(3))
+        (stage,) = module.design_stages(make_plan(**release, adaptive=False), 1000)
+        assert (stage.clipped, stage.box, stage.radius) == (True, None, pytest.approx(1.0))
+        (adaptive,) = module.design_stages(make_plan(**release, budget={"mu": 0.01}), 1000)
+        assert (adaptive.clipped, adaptive.radius) == (True, pytest.approx(2.0))  # of 3 columns, and one more
         assert module.design_stages(make_plan(**release, clip_radius=0.7), 1000)[0].radius == 0.7
     for names in ("ab", "abcdef"):  # for three columns sqrt(p/3) is p/3
-        first, second = module.design_stages(make_plan(columns=tuple(names)), 1000)
-        assert first.radius == pytest.approx(math.sqrt(len(names) / 3))
-        assert second.radius == pytest.approx(math.sqrt(len(names)))
+        (stage,) = module.design_stages(make_plan(columns=tuple(names), adaptive=False), 1000)
+        assert stage.radius == pytest.approx(math.sqrt(len(names) / 3))
     for release in ({"protects": "entry"}, {"protects": "readings", "readings": 3}):
-        (stage,) = module.design_stages(make_plan(**release), 1000)
-        assert not stage.clipped
-        assert stage.radius == pytest.approx(math.sqrt(3))
-    curved = module.design_stages(make_plan(dependence="curved"), 1000)[1]
-    assert (curved.features, curved.radius) == ("hermite", pytest.approx(3.0))
+        for adaptive in (False, True):
+            (stage,) = module.design_stages(make_plan(**release, adaptive=adaptive), 1000)
+            assert (stage.clipped, stage.box, stage.radius) == (False, 1.0, pytest.approx(math.sqrt(3)))
+    (curved,) = module.design_stages(make_plan(dependence="curved", budget={"mu": 0.01}), 1000)
+    assert (curved.features, curved.size, curved.radius) == ("cosines", 9, pytest.approx(math.sqrt(1.3 * 9)))
 
 
 def test_a_stage_costs_its_share_and_its_lattice_holds_the_largest_cell(make_plan):
-    plan = make_plan(budget={"mu": 2.0})
-    first, second = module.design_stages(plan, 1000)
-    assert first.mu**2 == pytest.approx(0.1 * 4)
-    assert second.mu**2 == pytest.approx(0.9 * 4)
     (alone,) = module.design_stages(make_plan(budget={"mu": 2.0}, adaptive=False), 1000)
     assert alone.mu == 2.0
     (bought,) = module.design_stages(make_plan(budget={"mu": 2.0}, clip_radius="private"), 1000)
     assert bought.mu**2 == pytest.approx(0.95 * 4)
-    for stage in (first, second, alone, bought):
+    (last,) = module.design_stages(make_plan(budget={"mu": 2.0}), 10**6)
+    assert last.mu**2 == pytest.approx(0.9 * 4)
+    for stage in (last, alone, bought):
         assert 2**15 < stage.steps * stage.radius <= 2**16  # 16 bits, so that products are exact
 
 
 def test_what_is_drawn_for_one_release_of_many_is_drawn_for_it_alone(make_plan):
     """The audit adds noise to a stack of sums at once; every entry of every release has its own."""
-    stage = module.first_stage(make_plan(), 100, make_plan().guarantee)
+    stage = module.plain_stage(make_plan(), 100, make_plan().guarantee.mu)
     stack = module.add_noise(np.zeros((50, 3), np.int64), np.zeros((50, 3, 3), np.int64), 100, stage, SecretBits())
     upper = stack.second[:, *np.triu_indices(3)]
     assert np.array_equal(stack.second, stack.second.transpose(0, 2, 1))
@@ -190,7 +201,7 @@ def test_what_is_drawn_for_one_release_of_many_is_drawn_for_it_alone(make_plan):
 def test_every_moment_is_its_sum_on_the_scale_of_the_rows_within_its_noise(make_plan):
     """First, second and both noises: a hundred releases of the same sums, each number within six deviations."""
     n, plan = 400, make_plan(budget={"mu": 4.0})
-    stage = module.first_stage(plan, n, plan.guarantee)
+    stage = module.plain_stage(plan, n, plan.guarantee.mu)
     rng = np.random.default_rng(5)
     z = np.rint(rng.uniform(-0.5, 0.5, (n, 3)) * stage.steps).astype(np.int64)
     first, second = np.tile(z.sum(axis=0), (100, 1)), np.tile(z.T @ z, (100, 1, 1))
@@ -209,57 +220,27 @@ def test_every_moment_is_its_sum_on_the_scale_of_the_rows_within_its_noise(make_
     assert diagonal_sd * n == pytest.approx(math.sqrt(2) * stage.tau, rel=1e-3)
 
 
-def test_one_column_has_moments_too(make_plan, tmp_path):
-    plan = make_plan(columns=("a",), budget={"mu": 50.0})
-    release = hg.publish(pa.table({"a": np.linspace(-2, 2, 500)}), plan, tmp_path / "r", engine="serial")
-    (first, _) = release.moments()
-    assert first.second.shape == (1, 1)
-    assert first.second[0, 0] == pytest.approx(np.mean(np.linspace(-0.5, 0.5, 500) ** 2), abs=0.01)
+@pytest.mark.parametrize("release", [{"adaptive": False}, {}, {"scale": "linear"}])
+def test_one_column_has_moments_too(make_plan, tmp_path, release):
+    plan = make_plan(columns=("a",), budget={"mu": 50.0}, **release)
+    made = hg.publish(pa.table({"a": np.linspace(-2, 2, 500)}), plan, tmp_path / "r", engine="serial")
+    (moments,) = made.moments()
+    assert moments.second.shape == (1, 1)
+    expected = np.mean(np.linspace(-0.5, 0.5, 500) ** 2) if release.get("adaptive") is False else 1.0
+    assert moments.second[0, 0] == pytest.approx(expected, abs=0.05)
 
 
-MEANS = np.array([0.3, -0.2, 0.0, 0.5, 0.1, -0.4, 0.2, 0.0])
-VARIANCES = np.array([0.1, 0.05, 0.2, 0.12, 0.08, 0.1, 0.15, 0.09])
-SQUARES = VARIANCES + MEANS**2
-
-
-def test_without_noise_they_are_taken_as_they_are():
-    centre, scale = standardisation(MEANS, SQUARES, 1e-9, 1e-9)
-    assert centre == pytest.approx(MEANS)
-    assert scale**2 == pytest.approx(VARIANCES)
-
-
-def test_a_noisy_first_stage_costs_little():
-    """1000 rows of 20 columns at epsilon = 1 are worth 71 clean rows; with the noisy numbers themselves, 34."""
-    columns = [{"name": f"x{k + 1}", "kind": "continuous", "lower": -3.0, "upper": 3.0} for k in range(20)]
-    plan = hg.Plan.from_dict(
-        {"release": {"title": "t", "form": "moments"}, "budget": {"epsilon": 1.0, "delta": 1e-6}, "columns": columns}
-    )
-    worth = []
-    for seed in range(8):
-        rows = np.random.default_rng(seed).standard_normal((1000, 20))
-        worth.append(covariance_of(simulate(rows, plan, seed)).standardised().effective_rows())
-    assert np.mean(worth) > 55
-
-
-def test_a_drowned_column_gets_a_scale_that_is_finite_and_in_the_box():
-    centre, scale = standardisation(np.full(3, 5.0), np.array([-40.0, 30.0, 2.0]), 50.0, 100.0)
-    assert np.all(centre == 0)
-    assert np.all((scale > 0) & (scale <= 1))
-
-
-def test_a_single_column_under_any_noise_is_standardised():
-    """Its variance is its own average, so the spread about it is 0 and all of it is noise."""
-    for noise in (1e-9, 1.0, 1e6):
-        centre, scale = standardisation(np.array([0.0]), np.array([0.2]), noise, noise)
-        assert centre[0] == 0
-        assert 0 < scale[0] <= 1
-
-
-def test_many_releases_at_once_are_standardised_one_by_one():
-    rng = np.random.default_rng(1)
-    mean, squares = rng.normal(size=(5, 4)) * 0.2, rng.uniform(0.1, 0.3, size=(5, 4))
-    together = standardisation(mean, squares, 0.1, 0.05)
-    for k in range(5):
-        alone = standardisation(mean[k], squares[k], 0.1, 0.05)
-        assert together[0][k] == pytest.approx(alone[0])
-        assert together[1][k] == pytest.approx(alone[1])
+@pytest.mark.parametrize("unit", [{}, {"protects": "person", "id_column": "who", "max_rows": 7}, {"protects": "entry"}])
+@pytest.mark.parametrize("mu", [1e-12, 3e-12, 1e-11, 1e-10])
+def test_what_is_accepted_before_the_charge_is_not_refused_after_it(make_plan, unit, mu):
+    """A stage whose sums do not fit would fail when the budget is spent already; the design must know all of them."""
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((200, 3))
+    values[rng.random((200, 3)) < 0.3] = np.nan
+    data = base_table(values).append_column("who", pa.array(range(200)))
+    plan = make_plan(budget={"mu": mu}, **unit)
+    try:
+        module.design_stages(plan, 200)
+    except (hg.errors.DataError, hg.errors.PlanError):
+        return
+    assert simulate(data, plan, seed=1).manifest.stages

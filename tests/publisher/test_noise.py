@@ -118,7 +118,7 @@ def test_the_staircase_follows_the_law_where_every_probability_can_be_tested(fam
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("scale", [0.3, 3.0, 1000.0])
 def test_table_draws_equal_the_definition_word_by_word(family, scale, monkeypatch):
-    monkeypatch.setattr(module, "_TABLE_LIMIT", 4096.0)
+    monkeypatch.setattr(module, "TABLE_LIMIT", 4096.0)
     noise = family(scale)
     table = cumulative_thresholds(noise)
     words = SeededBits(5).uint64(2000)

@@ -9,9 +9,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle import writer
+from hazeglass.bundle.writer import part_rows
 from hazeglass.errors import OutputError
 from hazeglass.publisher import parts
-from hazeglass.publisher.parts import Buckets, bucket_count, part_rows, recut, spill_beside
+from hazeglass.publisher.parts import Buckets, bucket_count, recut, spill_beside
 from hazeglass.publisher.randomness import SecretBits, SeededBits
 
 
@@ -20,8 +22,8 @@ def small(monkeypatch):
     """Many pieces, parts, row groups, chunks and buckets of a few rows each."""
     monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 70)
     monkeypatch.setattr("hazeglass.compute.tables._BLOCK_CELLS", 64)
-    monkeypatch.setattr(parts, "_PART_CELLS", 64)
-    monkeypatch.setattr(parts, "_ROW_GROUP", 24)
+    monkeypatch.setattr(writer, "_PART_CELLS", 64)
+    monkeypatch.setattr(writer, "_ROW_GROUP", 24)
     monkeypatch.setattr(parts, "_CHUNK_ROWS", 50)
 
 

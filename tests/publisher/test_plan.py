@@ -11,10 +11,11 @@ import pytest
 from tests.conftest import plan_document
 
 import hazeglass as hg
-from hazeglass.bundle.manifest import CellNoise
+from hazeglass.bundle.catalogue import json_pieces
+from hazeglass.bundle.manifest import CellNoise, Column, Manifest, Part, Stage
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit
-from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan import Plan, check_describable
 
 
 def changed(path, value):
@@ -45,7 +46,7 @@ def test_a_plan_file_loads(tmp_path, plan_text):
     [
         (("budget", "epsilon"), 0, r"budget\.epsilon must be above 0, got 0"),
         (("budget", "epsilon"), -1.0, r"budget\.epsilon must be above 0"),
-        (("budget", "delta"), 1, r"budget\.delta must be below 1, got 1"),
+        (("budget", "delta"), 0.99, r"budget\.delta must be at most 0\.001, got 0\.99"),
         (("budget", "delta"), None, "delta is missing"),
         (("release", "form"), "tabel", "release.form must be one of 'table'"),
         (("release", "title"), None, "must have 'title'"),
@@ -101,8 +102,26 @@ def test_a_clip_radius_means_one_stage():
         Plan.from_dict(plan_document(clip_radius=1.0, adaptive=True))
 
 
-def test_entries_are_protected_in_one_stage():
-    assert not Plan.from_dict(plan_document(protects="entry")).adaptive
+@pytest.mark.parametrize(
+    "release", [{}, {"protects": "entry"}, {"protects": "readings", "readings": 4}, {"form": "synthetic"}]
+)
+def test_moments_fit_the_data_unless_something_speaks_for_one_stage(release):
+    assert Plan.from_dict(plan_document(**release)).adaptive
+    assert not Plan.from_dict(plan_document(**release, adaptive=False)).adaptive
+
+
+@pytest.mark.parametrize("release", [{"form": "table"}, {"clip_radius": 0.5}, {"clip_radius": "private"}])
+def test_a_table_and_a_radius_speak_for_one_stage(release):
+    assert not Plan.from_dict(plan_document(**release)).adaptive
+
+
+@pytest.mark.parametrize("scale", ["scores", "linear"])
+def test_a_scale_survives_the_file_and_is_written_only_where_it_is_not_the_usual_one(tmp_path, scale):
+    plan = Plan.from_dict(plan_document(scale=scale))
+    plan.save(tmp_path / "plan.toml")
+    assert Plan.load(tmp_path / "plan.toml") == plan
+    assert ("scale" in plan.to_dict()["release"]) == (scale == "linear")
+    assert Plan.from_dict(plan_document()).scale == "scores"
 
 
 def test_mu_may_stand_for_epsilon_and_delta():
@@ -134,7 +153,12 @@ def test_a_missing_or_broken_file_is_one_sentence(tmp_path):
         ({"protects": "entry", "clip_radius": 1.0}, 'clip_radius needs protects = "record"'),
         ({"form": "table", "clip_radius": "private"}, 'needs form = "moments" or "synthetic"'),
         ({"form": "table", "adaptive": True}, "adaptive = true needs form"),
-        ({"protects": "entry", "adaptive": True}, "adaptive = true needs form"),
+        ({"form": "table", "scale": "linear"}, 'scale = "linear" needs adaptive'),
+        ({"adaptive": False, "scale": "linear"}, 'scale = "linear" needs adaptive'),
+        ({"clip_radius": 0.5, "scale": "linear"}, 'scale = "linear" needs adaptive'),
+        ({"scale": "public"}, "scale"),
+        ({"adaptive": True, "clip_radius": 0.5}, "belongs to one-stage releases"),
+        ({"dependence": "curved", "scale": "linear"}, 'scale = "scores"'),
         ({"protects": "entry", "columns": ("a",)}, "need at least 2 columns, got 1"),
         ({"protects": "readings", "readings": 2, "columns": ("a",)}, "need at least 2 columns, got 1"),
         ({"protects": "entry", "dependence": "curved"}, "adaptive stages"),
@@ -458,3 +482,46 @@ def test_integers_to_be_rounded_must_fit_64_bits(make_plan):
     column = {"name": "k", "kind": "integer", "lower": 0, "upper": 2**60}
     with pytest.raises(PlanError, match=r"within 2\^50"):
         make_plan(form="synthetic", round_integers=True, columns_as=[column])
+
+
+def test_a_plan_whose_release_no_reader_would_take_is_refused():
+    """8,500 reasons of 2,000 letters of four bytes are more than the 64 MiB that a reader looks at."""
+    columns = tuple(Column(f"c{k}", "continuous", 0.0, 1.0, reason="\U0001f512" * 2000) for k in range(8500))
+    with pytest.raises(PlanError, match=r"at most 67,108,864 bytes .* Shorten the reasons"):
+        Plan(title="t", form="moments", columns=columns, epsilon=1.0, delta=1e-6)
+    Plan(title="t", form="moments", columns=columns[:7900], epsilon=1.0, delta=1e-6)
+
+
+@pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
+def test_no_release_is_larger_than_its_plan_was_taken_for(monkeypatch, form):
+    """Of numbers that take the most digits."""
+    long = 1.2345678901234567e-100
+    column = Column("\x01\U0001f512", "continuous", -2 * long, 10 * long, "asinh", reason='"\\\n')
+    plan = Plan(
+        title="t" * 500, form=form, columns=[replace(column, name=f"{column.name}{k}") for k in range(1000)], mu=1
+    )
+    noise = CellNoise("discrete-gaussian", long, long, -long, long) if form == "table" else None
+    stage = Stage(1.0, 1.0, True, 1.0, 1.0, 1, "rounded-gaussian", (-long,) * 1000, (-long,) * 1000)
+    manifest = Manifest(
+        title=plan.title,
+        form=form,
+        unit=plan.unit,
+        n=10,
+        columns=tuple(replace(column, cell_noise=noise) for column in plan.columns),
+        mu=1.0,
+        epsilon=long,
+        delta=long,
+        delta_slack=long,
+        epsilon_delta_curve=((long, long),) * 1000,
+        simulation=False,
+        stages=() if form == "table" else (stage, stage),
+        created="2026-01-01T00:00:00Z",
+        versions={},
+        files=(Part("data/part-100000.parquet", "0" * 64, 10**9),) * 1000,
+    )
+    size = len("".join(json_pieces(manifest.to_json())).encode())
+    monkeypatch.setattr("hazeglass.publisher.plan.LARGEST_JSON", size - 1)
+    with pytest.raises(PlanError, match=r"release\.json"):
+        check_describable(plan, 1000)
+    monkeypatch.setattr("hazeglass.publisher.plan.LARGEST_JSON", int(1.3 * size) + (1 << 17))
+    check_describable(plan, 1000)

@@ -142,7 +142,7 @@ def test_a_curve_is_called_by_a_test_of_nine_numbers(make_plan):
     plan, rows = make_plan(budget={"mu": 5.0}), 10**6
     look = dependence_advice(plan, rows, threshold=0.01, power=0.8)
     noise = design_stages(replace(plan, dependence="curved"), rows)[-1].tau / rows
-    strength = look.curved_detectable / np.hypot(1 / np.sqrt(rows), 1.6 * noise)
+    strength = look.curved_detectable / np.hypot(1 / np.sqrt(rows), 1.25 * noise)
     assert stats.ncx2.sf(stats.chi2.isf(0.01, 9), 9, strength**2) == pytest.approx(0.8, rel=1e-6)
     hopeless = dependence_advice(make_plan(budget={"mu": 1e-6}), 100, threshold=0.01, power=0.8)
     assert (hopeless.linear_detectable, hopeless.curved_detectable, hopeless.advice) == (1.0, 1.0, "linear")

@@ -1,12 +1,13 @@
 """A rehearsal refuses what a publication would, and does nothing else."""
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
-from hazeglass.errors import BudgetExceededError, DataError, OutputError
+from hazeglass.errors import BudgetExceededError, DataError, OutputError, PlanError
 from hazeglass.publisher import moments, table
 from hazeglass.publisher.ledger import Ledger
-from hazeglass.publisher.publish import rehearse
+from hazeglass.publisher.publish import publish, rehearse
 
 
 @pytest.fixture(autouse=True)
@@ -52,8 +53,35 @@ def test_a_place_that_is_taken_is_refused(make_plan, rows, tmp_path):
         rehearse(rows, make_plan(), tmp_path, engine="serial")
 
 
+@pytest.mark.parametrize("data", ["in", "in/**/*.parquet", "in/*/*.parquet", "in/**", "in/../in"])
+@pytest.mark.parametrize("release", [publish, rehearse])
+def test_an_output_inside_the_input_is_refused(make_plan, rows, tmp_path, monkeypatch, data, release):
+    """A release in form of a table would be more rows of it the next time."""
+    (tmp_path / "in" / "deep").mkdir(parents=True)
+    for place in ("in", "in/deep"):
+        pq.write_table(rows, tmp_path / place / "x.parquet")
+    monkeypatch.chdir(tmp_path)
+    for out in ("in/r", tmp_path / "in" / "deep" / "r"):
+        with pytest.raises(OutputError, match="outside the input"):
+            release(data, make_plan(), out, engine="serial")
+    (tmp_path / "elsewhere").symlink_to("in")
+    with pytest.raises(OutputError, match="outside the input"):
+        release("in", make_plan(), "elsewhere/r", engine="serial")
+
+
+def test_an_output_beside_the_input_is_none_inside_it(make_plan, rows, tmp_path):
+    (tmp_path / "in").mkdir()
+    pq.write_table(rows, tmp_path / "in" / "x.parquet")
+    for k, data in enumerate(("in", "in/x.parquet", "in/*.parquet", "i*/x.parquet")):
+        assert rehearse(str(tmp_path / data), make_plan(), tmp_path.parent / f"{tmp_path.name}{k}").rows == 5
+    for data in ("in/x.parquet", "in/*.parquet"):
+        assert rehearse(str(tmp_path / data), make_plan(), tmp_path / "in" / "r", engine="serial").rows == 5
+
+
 def test_a_budget_too_small_for_the_sums_is_refused(make_plan, rows, tmp_path):
     with pytest.raises(DataError, match="do not fit"):
+        rehearse(rows, make_plan(budget={"mu": 1e-14}), tmp_path / "r", engine="serial")
+    with pytest.raises(PlanError, match="counts would need noise"):
         rehearse(rows, make_plan(budget={"mu": 1e-18}), tmp_path / "r", engine="serial")
 
 

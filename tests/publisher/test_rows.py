@@ -77,14 +77,27 @@ def test_cells_are_clamped_transformed_and_centred(make_plan):
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(block, before, strict=True))
 
 
+def test_marginals_see_missing_cells_and_whole_numbers_before_their_transform_where_ranks_count(make_plan):
+    columns = [
+        {"name": "a", "kind": "continuous", "lower": 1.0, "upper": 100.0, "transform": "log"},
+        {"name": "b", "kind": "integer", "lower": 1, "upper": 9, "transform": "log"},
+    ]
+    block = [np.array([0.1, 10.0, 1e9, np.nan]), np.array([-5.0, 3.0, 9.0, np.nan])]
+    scores, linear = (Cells(make_plan(columns_as=columns, scale=scale)) for scale in ("scores", "linear"))
+    assert scores.units(block)[0] == pytest.approx([-1, 0, 1, np.nan], nan_ok=True)
+    assert scores.units(block)[1] == pytest.approx([-1, -0.5, 1, np.nan], nan_ok=True)
+    assert linear.units(block)[1] == pytest.approx([-1, 0, 1, np.nan], nan_ok=True)
+
+
 def test_no_cell_leaves_the_box_whatever_rounding_does():
     """The kernel itself, with bounds that clamp nothing: what lies outside by however little comes back to the edge."""
     cells = np.array([1.0, np.nextafter(1.0, 2), 5.0, -np.nextafter(1.0, 2), -5.0, np.inf, -np.inf, np.nan, 0.5])
     out = np.empty_like(cells)
-    to_unit(cells, -np.inf, np.inf, 0.0, 1.0, out)
+    to_unit(cells, -np.inf, np.inf, 0.0, 1.0, 0.0, out)
     assert out.tolist() == [1.0, 1.0, 1.0, -1.0, -1.0, 1.0, -1.0, 0.0, 0.5]
-    to_unit(cells, -0.5, 0.25, 0.0, 1.0, out)
-    assert out.tolist() == [0.25, 0.25, 0.25, -0.5, -0.5, 0.25, -0.5, 0.0, 0.25]
+    to_unit(cells, -0.5, 0.25, 0.0, 1.0, np.nan, out)
+    assert np.isnan(out[7])
+    assert out[[0, 1, 2, 3, 4, 5, 6, 8]].tolist() == [0.25, 0.25, 0.25, -0.5, -0.5, 0.25, -0.5, 0.25]
 
 
 @pytest.mark.parametrize("rows", [1, 255, 256, 257, 1000])
@@ -93,7 +106,7 @@ def test_every_row_is_clipped_by_its_own_length(rows):
     rng = np.random.default_rng(rows)
     cells = rng.standard_normal((3, rows)) * 10.0 ** rng.uniform(-2, 2, rows)
     lattice = cells.copy()
-    to_lattice(lattice, np.zeros(3), np.ones(3), 1.0, 4.0)
+    to_lattice(lattice, np.zeros(3), 1.0, 4.0)
     lengths = np.linalg.norm(cells, axis=0)
     assert np.array_equal(lattice, np.rint(cells * np.where(lengths > 4.0, 4.0 / lengths, 1.0)))
 

@@ -1,11 +1,14 @@
-"""Synthetic rows have exactly the mean and covariance that were released, and nothing else of the data."""
+"""Synthetic rows have the released moments, or marginals and correlations, and nothing else of the data."""
+
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.stats import ks_2samp
 
 import hazeglass as hg
-from hazeglass.analyst.covariance import covariance_of
+from hazeglass.bundle.synthetic import synthetic_rows
 from hazeglass.errors import DataError
 from hazeglass.features.clipping import widen
 from simulate import simulate
@@ -21,45 +24,71 @@ def chain(n, seed=0):
 
 
 @pytest.fixture
-def release(make_plan, tmp_path):
-    return hg.publish(chain(70_000), make_plan(form="synthetic", budget={"mu": 1.0}), tmp_path / "r")
+def publish(make_plan, tmp_path):
+    """A synthetic release of a chain, on one of the scales."""
+
+    def made(n=20_000, **release):
+        plan = make_plan(form="synthetic", budget={"mu": 1.0}, **release)
+        return hg.publish(chain(n), plan, tmp_path / f"r{len(list(tmp_path.iterdir()))}")
+
+    return made
 
 
 def matrix(table):
     return np.column_stack([table[name].to_numpy() for name in NAMES])
 
 
-def test_sample_mean_and_covariance_are_the_released_ones(release):
-    rows = matrix(release.table())
-    stage, moments = release.manifest.stages[-1], release.moments()[-1]
-    factor = np.array(stage.scale) * 4.0
+@pytest.mark.parametrize("release", [{"adaptive": False}, {"scale": "linear"}])
+def test_sample_mean_and_covariance_are_the_released_ones(publish, release):
+    made = publish(**release)
+    rows, moments = matrix(made.table()), made.moments()[-1]
+    stage, standard = made.manifest.stages[-1], made.manifest.standard
     unclipped = widen(moments.second, stage.radius, moments.mean)
-    expected_mean = 4.0 * (np.array(stage.centre) + np.array(stage.scale) * unclipped.mean)
-    np.testing.assert_allclose(rows.mean(axis=0), expected_mean, atol=1e-12)
-    expected = covariance_of(release).covariance * np.outer(factor, factor)
-    np.testing.assert_allclose(np.cov(rows, rowvar=False), expected, rtol=1e-9, atol=1e-12)
-    assert len(rows) == 70_000
+    mean, covariance = unclipped.mean + stage.centre, unclipped.row_covariance(made.n, moments.mean_noise_sd)
+    if moments.map is not None:
+        back = np.linalg.inv(moments.map)
+        mean, covariance = back @ mean, back @ covariance @ back.T
+    centre, scale = (0.0, np.ones(3)) if standard is None else (np.array(standard.centre), np.array(standard.scale))
+    np.testing.assert_allclose(rows.mean(axis=0), 4.0 * (centre + scale * mean), atol=1e-9)
+    expected = 16.0 * covariance * np.outer(scale, scale)
+    np.testing.assert_allclose(np.cov(rows, rowvar=False), expected, rtol=1e-7, atol=1e-9)
+    assert len(rows) == 20_000
 
 
-def test_any_tool_that_reads_a_table_finds_the_same_partial_correlations(release):
-    precision = np.linalg.inv(np.corrcoef(matrix(release.table()), rowvar=False))
+@pytest.mark.parametrize("release", [{}, {"scale": "linear"}, {"protects": "entry"}])
+def test_any_tool_that_reads_a_table_finds_the_correlations_of_the_data(publish, release):
+    """What a box takes from scores is given back to first order, which is a little too much for strong correlations."""
+    found = np.corrcoef(matrix(publish(**release).table()), rowvar=False)
+    entry = release.get("protects") == "entry"
+    assert np.abs(found - np.corrcoef(matrix(chain(20_000)), rowvar=False)).max() < (0.08 if entry else 0.04)
+    precision = np.linalg.inv(found)
     scale = np.sqrt(np.diag(precision))
-    ordinary = -(precision / np.outer(scale, scale))[np.triu_indices(3, 1)]
-    ours = hg.recover(release).edges["partial_correlation"].to_numpy()
-    np.testing.assert_allclose(ours, ordinary, atol=0.01)
-    assert abs(ordinary[1]) < 0.05
+    assert abs(precision[0, 2] / scale[0] / scale[2]) < (0.3 if entry else 0.1)
 
 
-def test_the_widened_covariance_is_that_of_the_rows_before_clipping(release):
-    truth = np.cov(matrix(chain(70_000)), rowvar=False)
-    assert release.manifest.synthetic.widened
-    assert release.manifest.synthetic.repaired_by == 0.0
-    assert np.abs(np.cov(matrix(release.table()), rowvar=False) / truth - 1).max() < 0.05
+def test_columns_have_the_released_distribution_and_stay_within_their_bounds(make_plan):
+    """Scores are mapped back through the marginals: skewed columns stay skewed, and whole numbers whole."""
+    rng, n = np.random.default_rng(3), 20_000
+    data = pa.table({"x": rng.exponential(size=n), "k": rng.poisson(2, n), "g": rng.lognormal(size=n)})
+    columns = [
+        {"name": "x", "kind": "continuous", "lower": 0.0, "upper": 100.0},
+        {"name": "k", "kind": "integer", "lower": 0, "upper": 50},
+        {"name": "g", "kind": "continuous", "lower": 1e-3, "upper": 1e5, "transform": "log"},
+    ]
+    made = simulate(data, make_plan(form="synthetic", budget={"mu": 2.0}, columns_as=columns), seed=1).table()
+    assert ks_2samp(made["x"].to_numpy(), data["x"].to_numpy()).statistic < 0.03
+    assert ks_2samp(made["g"].to_numpy(), np.log(data["g"].to_numpy())).statistic < 0.03
+    x, k = made["x"].to_numpy(), made["k"].to_numpy()
+    assert x.min() >= 0
+    assert x.max() <= 100
+    assert np.array_equal(k, np.rint(k))
+    shares = np.bincount(k.astype(int), minlength=6)[:6] / n
+    assert shares == pytest.approx(np.bincount(data["k"].to_numpy(), minlength=6)[:6] / n, abs=0.02)
 
 
-def test_an_indefinite_release_is_repaired_and_says_so(make_plan, tmp_path):
-    release = hg.publish(chain(60), make_plan(form="synthetic"), tmp_path / "r", simulate_seed=1)
-    assert release.manifest.synthetic.repaired_by > 0
+def test_an_indefinite_release_is_repaired(make_plan, tmp_path):
+    release = hg.publish(chain(60), make_plan(form="synthetic", adaptive=False), tmp_path / "r", simulate_seed=1)
+    assert np.linalg.eigvalsh(release.moments()[-1].covariance(60)).min() < 0
     assert np.all(np.isfinite(matrix(release.table())))
 
 
@@ -68,15 +97,22 @@ def test_noise_that_leaves_no_positive_variance_fails_no_release(make_plan, widt
     """Equal rows, so that a noisy variance is often negative: failing then, after the charge, would cost a budget."""
     bounds = [{"name": name, "kind": "continuous", "lower": 0.0, "upper": 2 * width} for name in columns]
     data = pa.table({name: np.full(60, width) for name in columns})
-    repaired = 0
-    for adaptive, seed in ((adaptive, seed) for adaptive in (False, True) for seed in range(6)):
-        plan = make_plan(form="synthetic", adaptive=adaptive, columns_as=bounds, budget={"mu": 0.5})
-        release = simulate(data, plan, seed=seed)
-        repaired += release.manifest.synthetic.repaired_by > 0
-        rows = np.column_stack([release.table()[name].to_numpy() for name in columns])
-        assert np.all(np.isfinite(rows))
-        assert np.all(rows.std(axis=0) > 0)
-    assert repaired
+    for release in ({"adaptive": False}, {}, {"scale": "linear"}):
+        for seed in range(2):
+            plan = make_plan(form="synthetic", columns_as=bounds, budget={"mu": 0.5}, **release)
+            made = simulate(data, plan, seed=seed).table()
+            rows = np.column_stack([made[name].to_numpy() for name in columns])
+            assert np.all(np.isfinite(rows))
+            assert np.all(rows.std(axis=0) > 0)
+
+
+def test_the_same_seed_gives_the_same_rows_and_another_one_others(publish):
+    release = publish(n=500)
+    first = synthetic_rows(release.manifest, release.moments(), release.marginals())
+    assert np.array_equal(np.concatenate(list(first.blocks())), matrix(release.table()))
+    note = replace(release.manifest.synthetic, seed=release.manifest.synthetic.seed ^ 1)
+    second = synthetic_rows(replace(release.manifest, synthetic=note), release.moments(), release.marginals())
+    assert not np.array_equal(np.concatenate(list(second.blocks())), matrix(release.table()))
 
 
 def test_integers_are_rounded_only_when_asked(make_plan, tmp_path):

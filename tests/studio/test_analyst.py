@@ -6,7 +6,9 @@ import zipfile
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
+import pyarrow.compute as pc
 import pytest
+from tests.bundle.forgery import reseal, write_part
 
 import hazeglass as hg
 
@@ -73,6 +75,32 @@ def test_a_changed_byte_shows_nothing(released):
     assert job["result"] == {}
     refused = released.post("/analyst/recover", {"opened": job["id"], "fdr": 0.1})
     assert refused.status_code == 422
+
+
+def test_rows_are_looked_at_before_anything_is_shown(studio, document):
+    """As `hazeglass verify` does: cells off their lattice have no noise, and a promise for them is none."""
+    folder = studio.home / "release"
+    release = hg.publish(
+        studio.home / "inner" / "rows.csv",
+        hg.Plan.from_dict({**document, "release": {"title": "T", "form": "table"}}),
+        folder,
+    )
+    cells = release.table()
+    moved = cells.set_column(0, cells.column_names[0], pc.add(cells[0], 0.001))
+    write_part(moved, folder / release.parts[0])
+    reseal(folder)
+    job = opened(studio, release=HERE)
+    assert job["state"] == "failed"
+    assert job["result"] == {}
+
+
+def test_a_simulation_promises_nothing(studio, document):
+    hg.publish(
+        studio.home / "inner" / "rows.csv", hg.Plan.from_dict(document), studio.home / "release", simulate_seed=1
+    )
+    job = opened(studio, release=HERE)
+    assert job["result"]["simulation"]
+    assert job["result"]["promise"] == []
 
 
 def test_a_loopback_address_is_fetched(released):

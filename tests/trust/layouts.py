@@ -33,11 +33,13 @@ CUTS = (0, 1, 131, 132, 290, ROWS + 40)  # odd pieces of a table, whatever its n
 class Sheet:
     """Cells by column: a number, None where one is missing, text, or bytes that are no text.
 
-    `lines` are rows that a text file holds as these bytes, whatever their cells are.
+    `lines` are rows that a text file holds as these bytes, whatever their cells are. `origin` says which row of the
+    first sheet each row was, where rows were taken away or put in.
     """
 
     columns: Mapping[str, Sequence[Any]]
     lines: Mapping[int, bytes] = field(default_factory=dict)
+    origin: Sequence[int] = range(ROWS)
 
     @property
     def rows(self) -> int:
@@ -50,24 +52,39 @@ class Sheet:
         return replace(self, columns=columns)
 
     def taking(self, rows: Sequence[int]) -> "Sheet":
-        return replace(self, columns={name: [column[k] for k in rows] for name, column in self.columns.items()})
+        columns = {name: [column[k] for k in rows] for name, column in self.columns.items()}
+        return replace(self, columns=columns, origin=[self.origin[k] for k in rows])
+
+    def used(self, most: int) -> list[int]:
+        """The rows that count where persons are protected: the first few of every id that can be read."""
+        ids, found = self.columns[ID], []
+        for row, person in enumerate(ids):
+            if person is not None and row not in self.lines and ids[:row].count(person) < most:
+                found.append(row)
+        return found
 
 
-def sheet(columns: int) -> Sheet:
-    """Numbers that every layout can hold exactly, some of them missing, and people with one to five rows each."""
+def sheet(columns: int, often_missing: Sequence[str] = ()) -> Sheet:
+    """Numbers that every layout can hold exactly and that depend on each other, and people with one to five rows each.
+
+    Three cells of each column are missing, or a third of them.
+    """
     rng = np.random.default_rng(5)
+    both = rng.normal(size=ROWS)
+    one, two, three = (0.9 * both + 0.45 * rng.normal(size=ROWS) for _ in range(3))
     made: dict[str, list[Any]] = {
-        "x1": (rng.integers(-32, 33, ROWS) / 8).tolist(),
-        "x2": (rng.integers(4, 4000, ROWS) / 4).tolist(),
-        "x3": rng.integers(0, 101, ROWS).tolist(),
+        "x1": np.clip(np.rint(10 * one) / 8, -4, 4).tolist(),
+        "x2": np.clip(np.rint(4 * np.exp(3 + two)) / 4, 1, 1000).tolist(),
+        "x3": np.clip(np.rint(40 + 12 * three), 0, 100).astype(int).tolist(),
         ID: [],
     }
     for person in range(ROWS):
         made[ID] += [100 + person] * (1 + person % 3 + 2 * (person % 10 == 9))
     ids = np.array(made[ID][:ROWS])
     made[ID] = ids[rng.permutation(ROWS)].tolist()
+    together = rng.choice(ROWS, ROWS // 3, replace=False)
     for name in NUMBERS:
-        for row in rng.choice(ROWS, 9, replace=False):
+        for row in together if name in often_missing else rng.choice(ROWS, 3, replace=False):
             made[name][row] = None
     return Sheet(made if columns > 1 else {"x1": made["x1"]})
 
@@ -75,6 +92,7 @@ def sheet(columns: int) -> Sheet:
 # -------------------------------------------------------------------------------------------------------------- plans
 
 _PERSON = {"protects": "person", "id_column": ID, "max_rows": MAX_ROWS}
+_ONE, _SEVERAL = {"missing": ("x3",)}, {"missing": ("x1", "x3")}  # in which a third of the cells is missing
 
 PLANS: dict[str, dict[str, Any]] = {
     "table entry": {"form": "table", "protects": "entry"},
@@ -86,25 +104,48 @@ PLANS: dict[str, dict[str, Any]] = {
     "table person": {"form": "table", **_PERSON, "row_counts": "public"},
     "table column": {"form": "table", "protects": "column"},
     "moments entry": {"form": "moments", "protects": "entry"},
+    "moments entry, linear": {"form": "moments", "protects": "entry", "scale": "linear"},
+    "moments entry, cells missing": {"form": "moments", "protects": "entry", "mu": 9.0, **_SEVERAL},
     "moments readings": {"form": "moments", "protects": "readings", "readings": READINGS},
-    "moments record": {"form": "moments", "protects": "record"},
+    "moments record": {"form": "moments", "protects": "record", "mu": 3.0},
+    "moments record, linear": {"form": "moments", "protects": "record", "scale": "linear", "mu": 3.0},
     "moments record, one column": {"form": "moments", "protects": "record", "columns": 1},
     "moments record, one stage": {"form": "moments", "protects": "record", "adaptive": False},
     "moments record, bought radius": {"form": "moments", "protects": "record", "clip_radius": "private"},
     "moments record, curved": {"form": "moments", "protects": "record", "dependence": "curved"},
+    "moments record, cells missing in one column": {"form": "moments", "protects": "record", "mu": 3.0, **_ONE},
+    "moments record, cells missing": {"form": "moments", "protects": "record", "mu": 3.0, **_SEVERAL},
+    "moments record, linear, cells missing": {
+        **_SEVERAL,
+        "form": "moments",
+        "protects": "record",
+        "mu": 3.0,
+        "scale": "linear",
+    },
     "moments person": {"form": "moments", **_PERSON},
+    "moments person, linear": {"form": "moments", **_PERSON, "scale": "linear", "mu": 9.0},
+    "moments person, cells missing": {"form": "moments", **_PERSON, "mu": 9.0, **_SEVERAL},
     "moments person, persons stated": {"form": "moments", **_PERSON, "persons": PERSONS},
     "moments person, bought radius": {"form": "moments", **_PERSON, "clip_radius": "private"},
     "synthetic entry": {"form": "synthetic", "protects": "entry"},
-    "synthetic readings": {"form": "synthetic", "protects": "readings", "readings": READINGS},
+    "synthetic readings": {"form": "synthetic", "protects": "readings", "readings": READINGS, "scale": "linear"},
     "synthetic record": {"form": "synthetic", "protects": "record", "round_integers": True},
-    "synthetic person": {"form": "synthetic", **_PERSON, "persons": PERSONS},
+    "synthetic record, linear": {"form": "synthetic", "protects": "record", "scale": "linear", "mu": 3.0},
+    "synthetic record, one stage": {"form": "synthetic", "protects": "record", "adaptive": False},
+    "synthetic person": {"form": "synthetic", **_PERSON, "persons": PERSONS, "mu": 0.3},
+    "synthetic person, linear": {
+        **_PERSON,
+        "form": "synthetic",
+        "scale": "linear",
+        "round_integers": True,
+        "mu": 0.3,
+    },
 }
 
 
 def make_plan(name: str, text: TextFormat | None = None, **other: Any) -> Plan:
     wish = {"mu": 1.0, **PLANS[name], **other}
-    discrete = wish.pop("discrete", False)
+    discrete, _ = wish.pop("discrete", False), wish.pop("missing", ())
     columns = [
         hg.Column("x1", "continuous", lower=-4, upper=4),
         hg.Column("x2", "continuous", lower=1, upper=1000, transform="log"),
@@ -136,6 +177,14 @@ LINES = {
 ROW_NUMBERS = ("fewer rows", "more rows", "rows beyond the cap")
 ABSENCES = ("no row", "no readable id")
 CHANGES = ("nothing", *VALUES, *LINES, *ROW_NUMBERS, *ABSENCES)
+
+
+def sort_of(kind: str) -> str:
+    """What a change does: nothing, another number, a cell or a line that is missing, another number of rows."""
+    if kind in (*ROW_NUMBERS, *ABSENCES):
+        return "rows"
+    numbers = ("value", "huge", "infinite")
+    return "line" if kind in LINES else "number" if kind in numbers else kind if kind == "nothing" else "missing"
 
 
 def change(plan: Plan, base: Sheet, kind: str, case: str) -> Sheet:
@@ -262,9 +311,10 @@ def _csv(**options: Any) -> Callable[[Sheet, Path], str]:
 
 
 def _spelled(base: Sheet, folder: Path) -> str:
-    """Every spelling at once, with a byte order mark and without a last newline (where a last line shows without)."""
-    content = b"\xef\xbb\xbf" + csv_bytes(base, spelled=len(base.columns) > 1, newline="\r\n")
-    (folder / "d.csv").write_bytes(content if content.endswith(b"\n\r\n") else content.removesuffix(b"\r\n"))
+    """Every spelling at once, with a byte order mark and without a last newline (which rows of one cell need)."""
+    several = len(base.columns) > 1
+    content = b"\xef\xbb\xbf" + csv_bytes(base, spelled=several, newline="\r\n")
+    (folder / "d.csv").write_bytes(content.removesuffix(b"\r\n") if several else content)
     return str(folder / "d.csv")
 
 

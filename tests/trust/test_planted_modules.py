@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+import hazeglass
 from hazeglass.studio import jobs
 
 # As the `hazeglass` command does: the folder of the script is on the path, the current one is not. The worker dies of
@@ -89,6 +90,22 @@ def test_the_local_cluster_imports_nothing_from_folders_that_others_may_write(tm
     assert done.returncode == 0, done.stderr
     assert (tmp_path / "killed").exists()
     assert os.listdir(environment["TMPDIR"]) == ["dask-scratch-space"]
+
+
+@pytest.mark.parametrize("flags", [["-E"], ["-E", "-P"], ["-I"]], ids=" ".join)
+def test_a_local_cluster_of_a_python_without_its_environment_is_safe_or_refused(tmp_path, marks, environment, flags):
+    """Such a Python passes its flags on, and hears of no PYTHONSAFEPATH."""
+    pytest.importorskip("distributed")
+    shared = plant(tmp_path / "shared", marks, ["multiprocessing", "pickle", "colorsys"])
+    (tmp_path / "bin").mkdir()
+    ours = f"import sys\nsys.path.insert(0, {str(Path(hazeglass.__file__).parents[1])!r})\n"
+    (tmp_path / "bin" / "publisher.py").write_text(ours + PUBLISHER)
+    done = run(*flags, str(tmp_path / "bin" / "publisher.py"), str(tmp_path / "killed"), cwd=shared, env=environment)
+    assert not marks.exists(), marks.read_text()
+    if flags == ["-E"]:
+        assert "Start Python with -I, or with -P as well" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("side", ["publisher", "analyst"])

@@ -1,171 +1,63 @@
 """What any release comes down to: the covariance of its columns' features, and how its error is distributed.
 
-Each column owns a block of features: for linear dependence itself alone, for curved dependence Hermite functions of
-it. Whatever is recovered starts from this one value, whoever made it.
+A table is corrected for the noise in its cells. A moments release is undone stage by stage and pooled (pooling.py),
+seen through its marginals (scored.py), and held against the model that its error bars rest on (checks.py).
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
-from hazeglass.analyst.error_model import ErrorModel, block_sandwich, own_blocks, widened_error
+from hazeglass.analyst import checks
+from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.folds import scatter_of
+from hazeglass.analyst.noisy import NoisyCovariance, score_in_cosines, some_of
+from hazeglass.analyst.pooling import Pooled, StageMoments, pool
+from hazeglass.analyst.scored import Presence, block_correlations, correlations, drawn_scores
 from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine, Serial
 from hazeglass.errors import InputError
-from hazeglass.features.clipping import widen
+from hazeglass.features.harmonics import cosines
+from hazeglass.features.latent import Link, link_of, link_through
+from hazeglass.features.marginal import Marginal
 from hazeglass.glasso.linalg import FloatArray
-from hazeglass.glasso.penalty import spread
 
-_DOUBT = 2.0  # standard errors
-# A larger block's own eigenvalues are kept above this: whitening must not blow up a direction that only noise fills.
-_FLOOR = 0.05
-
-
-@dataclass(frozen=True, eq=False)
-class NoisyCovariance:
-    """An estimate of a covariance from noisy data: the noise's own part is subtracted, so it may be indefinite.
-
-    names       the columns; each owns `size` rows of the covariance, one column after the other
-    n           how many rows of data it stands for
-    covariance  of the features
-    error       the distribution of its error
-    mean        of the features themselves, where it is needed to draw them as curves
-    whitener    (p, size, size): `covariance` and `error` are those of each block of features times its own; None: as
-                the features are
-    hidden      columns of which the noise hides a direction
-    notes       what a reader must know of how it came about
-    """
-
-    names: tuple[str, ...]
-    n: int
-    covariance: FloatArray
-    error: ErrorModel
-    mean: FloatArray | None = None
-    whitener: FloatArray | None = None
-    hidden: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    def __post_init__(self) -> None:
-        rows = len(self.error.basis)
-        if self.covariance.shape != (rows, rows) or rows % len(self.names):
-            raise InputError(
-                f"a covariance must have as many features for each of its {len(self.names)} columns, and its error as "
-                f"many rows; got {self.covariance.shape} and {rows}."
-            )
-
-    @property
-    def size(self) -> int:
-        """Features per column."""
-        return len(self.covariance) // len(self.names)
-
-    @property
-    def whitening(self) -> FloatArray:
-        """The whitener, the identity where there is none."""
-        if self.whitener is not None:
-            return self.whitener
-        return np.broadcast_to(np.eye(self.size), (len(self.names), self.size, self.size))
-
-    @property
-    def standard_deviations(self) -> FloatArray:
-        """What each column itself was divided by."""
-        return np.asarray(1 / self.whitening[:, 0, 0])
-
-    def standardised(self, *, whiten: bool = True) -> NoisyCovariance:
-        """Every column's own block made the identity; for blocks of one, the correlation scale.
-
-        Directions of a column within two standard errors of zero are raised to that first, and the column counts as
-        hidden. The floor keeps the scale finite; the column's error bars stay as wide as its noise is. With
-        whiten=False that is all.
-        """
-        p, size = len(self.names), self.size
-        values, vectors = np.linalg.eigh(own_blocks(self.covariance, size))
-        doubt = _DOUBT * np.sqrt(np.diag(self.error.entry_variance).reshape(p, size).max(axis=1))
-        hidden = tuple(name for name, out in zip(self.names, values[:, 0] < doubt, strict=True) if out)
-        least = np.maximum(doubt, _FLOOR if size > 1 else 0.0)
-        values = np.maximum(values, least[:, None])
-        raised = self.covariance.copy()
-        transposed = vectors.transpose(0, 2, 1)
-        raised.reshape(p, size, p, size)[np.arange(p), :, np.arange(p), :] = (vectors * values[:, None]) @ transposed
-        notes = (*self.notes, _hidden_note(hidden, size)) if hidden else self.notes
-        found = replace(self, covariance=raised, hidden=hidden, notes=notes)
-        if not whiten:
-            return found
-        whitener = (vectors / np.sqrt(values)[:, None]) @ transposed
-        error = self.error.carried(whitener)
-        return replace(found, covariance=block_sandwich(whitener, raised), error=error, whitener=whitener)
-
-    def block_sd(self) -> FloatArray:
-        """For every pair of columns, the root of the summed variances of its block."""
-        p, size = len(self.names), self.size
-        total = self.error.entry_variance.reshape(p, size, p, size).sum(axis=(1, 3))
-        return np.asarray(np.sqrt((total + total.T) / 2))
-
-    def typical_variance(self) -> float:
-        """Mean variance of an entry between two columns."""
-        between = spread(1 - np.eye(len(self.names)), self.size) > 0
-        return float(np.mean(self.error.entry_variance[between]))
-
-    def effective_rows(self) -> float:
-        """Rows of clean data that would leave as much error in a typical entry, once standardised."""
-        return 1.0 / self.typical_variance()
+__all__ = [
+    "Measured",
+    "NoisyCovariance",
+    "covariance_of",
+    "covariance_of_columns",
+    "covariance_of_harmonics",
+    "covariance_of_moments",
+    "covariance_of_rows",
+    "noise_matrix",
+    "noise_of",
+    "some_of",
+]
 
 
-def _hidden_note(hidden: tuple[str, ...], size: int) -> str:
-    what = f"{len(hidden)} column{'s' if len(hidden) > 1 else ''} ({some_of(hidden)})"
-    if size == 1:
-        return (
-            f"The noise hides {what}: a corrected variance within two standard errors of zero. No edge of such a "
-            "column can be trusted; it takes more rows, a larger epsilon, or the moments form."
-        )
-    return (
-        f"The noise hides part of {what}: its value, its square and its cube cannot be told apart. It takes more rows "
-        "or a larger epsilon to see the shape of what depends on it."
-    )
-
-
-def some_of(names: tuple[str, ...] | list[str]) -> str:
-    """The first few names, for a note."""
-    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
+_NEARLY_SMOOTH, _SOME_CLIPPED = 0.98, 0.002  # attenuations and rows from which simulation is worth its time
 
 
 def covariance_of(release: Release, engine: Engine | None = None, *, curved: bool = False) -> NoisyCovariance:
-    """The corrected covariance of a release: of its columns (table), or of the last stage's features (moments).
-
-    Of a curved stage only the columns themselves are taken, unless `curved` asks for all features.
-    """
+    """The corrected covariance of a release's columns, or if `curved` of the functions of them that it holds."""
     if release.form == "table":
         return _of_table(release, engine or Serial())
-    moments, stage = release.moments()[-1], release.manifest.stages[-1]
-    if curved:
-        found = covariance_of_moments(moments, release.n)
-        note = (
-            f"Rows were clipped to length {stage.radius:.3g} together with their squares and cubes; strengths are "
-            "those of clipped rows."
-        )
-        return replace(found, notes=(note,)) if stage.clipped else found
-    return _of_linear_part(moments.linear_part(), stage, release.n)
+    measured = Measured.of(release)
+    return covariance_of_harmonics(measured) if curved else covariance_of_columns(measured)
 
 
 def covariance_of_rows(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> NoisyCovariance:
     """cov(X~) minus the known covariance of the noise in a row."""
     return _without_noise(np.cov(rows, rowvar=False).reshape(len(names), len(names)), noise, len(rows), names)
-
-
-def covariance_of_moments(moments: ReleasedMoments, n: int) -> NoisyCovariance:
-    """Of all features of one stage, as they were released."""
-    names = tuple(dict.fromkeys(feature.column for feature in moments.features))
-    covariance = moments.covariance(n)
-    error = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(_noise_sd(moments))
-    mean_sd = float(moments.mean_noise_sd[0])
-    if len(names) == len(moments.features):
-        return NoisyCovariance(names, n, covariance, error.plus_noisy_mean(moments.mean, mean_sd))
-    return NoisyCovariance(names, n, covariance, error.plus_tied_mean(moments.mean, mean_sd), moments.mean)
 
 
 def noise_of(release: Release) -> FloatArray:
@@ -208,11 +100,6 @@ def _without_noise(observed: FloatArray, noise: FloatArray, n: int, names: tuple
     return NoisyCovariance(names, n, observed - noise, ErrorModel.of_gaussian_rows(observed, n))
 
 
-def _noise_sd(moments: ReleasedMoments) -> float:
-    """The standard deviation of the noise in a second moment of two features."""
-    return float(moments.second_noise_sd[0, -1]) if len(moments.features) > 1 else 0.0
-
-
 def _of_table(release: Release, engine: Engine) -> NoisyCovariance:
     observed = scatter_of(release, engine).covariance()
     found = _without_noise(observed, noise_of(release), release.n, release.manifest.names)
@@ -223,24 +110,174 @@ def _of_table(release: Release, engine: Engine) -> NoisyCovariance:
     return replace(found, notes=(note,))
 
 
-def _of_linear_part(moments: ReleasedMoments, stage: Stage, n: int) -> NoisyCovariance:
-    """The covariance of one stage's columns; second moments of clipped rows are widened again."""
-    plain = covariance_of_moments(moments, n)
-    if not stage.clipped:
-        return plain
-    clipped = f"Rows were clipped to length {stage.radius:.3g}"
-    if stage.features != "linear":
-        note = f"{clipped} together with their squares and cubes; the covariance is that of the clipped rows."
-        return replace(plain, notes=(note,))
-    widening = widen(moments.second, stage.radius, moments.mean)
-    if widening is None:
-        note = f"{clipped}, too tightly to widen their second moments again; the covariance is that of clipped rows."
-        return replace(plain, notes=(note,))
-    note = (
-        f"{clipped}, which about {100 * widening.share_clipped:.2g} % of them exceed; their second moments were "
-        "widened again under a Gaussian model."
+def covariance_of_moments(moments: ReleasedMoments, n: int) -> NoisyCovariance:
+    """Of all features of one stage, as they were released."""
+    names = tuple(dict.fromkeys(feature.column for feature in moments.features))
+    covariance = moments.covariance(n)
+    noise_sd = float(moments.second_noise_sd[0, -1]) if len(moments.features) > 1 else 0.0
+    error = ErrorModel.of_gaussian_rows(covariance, n).plus_isotropic(noise_sd)
+    mean_sd = float(moments.mean_noise_sd[0])
+    if len(names) == len(moments.features):
+        return NoisyCovariance(names, n, covariance, error.plus_noisy_mean(moments.mean, mean_sd))
+    return NoisyCovariance(names, n, covariance, error.plus_tied_mean(moments.mean, mean_sd), moments.mean)
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a moments release says of its columns.
+
+    scale      'scores', 'linear' (standardised by the marginals) or 'public' (on the public bounds, no marginals)
+    stages     of the columns themselves
+    box        that scores were moved into, cell by cell; infinite where they were not
+    signs      products of presence, of the columns `signs_of`, where they were released
+    harmonics  moments of cosines, where they were released
+    """
+
+    names: tuple[str, ...]
+    n: int
+    scale: str
+    marginals: tuple[Marginal, ...] = ()
+    stages: tuple[StageMoments, ...] = ()
+    box: float = math.inf
+    signs: ReleasedMoments | None = None
+    signs_of: tuple[int, ...] = ()
+    harmonics: ReleasedMoments | None = None
+
+    @classmethod
+    def of(cls, release: Release) -> Measured:
+        """From a release."""
+        stages = list(zip(release.manifest.stages, release.moments(), strict=True))
+        by_kind = {kind: [both for both in stages if both[0].features == kind] for kind in ("presence", "cosines")}
+        own = [both for both in stages if both[0].features == "columns"]
+        presence, curved = (by_kind[kind][-1] if by_kind[kind] else None for kind in ("presence", "cosines"))
+        box = own[-1][0].box if own else None
+        return cls(
+            release.manifest.names,
+            release.n,
+            release.manifest.scale or "public",
+            tuple(release.marginals()),
+            tuple(_stage(stage, moments) for stage, moments in own),
+            math.inf if box is None or release.manifest.scale == "public" else box,
+            None if presence is None else presence[1],
+            () if presence is None else presence[0].of,
+            None if curved is None else curved[1],
+        )
+
+    @property
+    def presence(self) -> Presence | None:
+        """Shares of rows with both cells; None where nothing is known of missing cells."""
+        if not self.marginals:
+            return None
+        independent = Presence.of_marginals(self.marginals, self.n)
+        if self.signs is None:
+            return independent
+        of = np.array(self.signs_of or range(len(self.names)))
+        present = np.diag(independent.both)[of]
+        signs = Presence.of_signs(self.signs.second, present, float(self.signs.second_noise_sd[0, -1]))
+        return independent.with_signs(of, signs)
+
+    @property
+    def links(self) -> list[Link] | None:
+        """What scores, or cells in a box, say of the columns; None for cells as they are."""
+        if self.scale == "scores":
+            return [link_of(one.latent_borders, one.coarse, self.box) for one in self.marginals]
+        return (
+            None
+            if math.isinf(self.box)
+            else [link_through(partial(_boxed_cell, one, self.box)) for one in self.marginals]
+        )
+
+
+def _boxed_cell(known: Marginal, box: float, z: FloatArray) -> FloatArray:
+    """What a column's hidden normal becomes on the linear scale, in its box."""
+    return np.clip((known.quantile(ndtr(z)) - known.location) / known.spread, -box, box)
+
+
+def _stage(stage: Stage, moments: ReleasedMoments) -> StageMoments:
+    p = len(moments.mean)
+    return StageMoments(
+        moments.mean,
+        moments.second,
+        float(moments.second_noise_sd[0, -1]),
+        float(moments.mean_noise_sd[0]),
+        np.eye(p) if moments.map is None else moments.map,
+        np.array(stage.centre),
+        stage.radius if stage.clipped else None,
     )
-    mean_sd = float(moments.mean_noise_sd[0]) / widening.mean_kept
-    error = widened_error(widening, n, _noise_sd(moments)).plus_noisy_mean(widening.mean, mean_sd)
-    wide = widening.row_covariance(n, moments.mean_noise_sd)
-    return replace(plain, covariance=wide, error=error, notes=(note,))
+
+
+def covariance_of_columns(measured: Measured) -> NoisyCovariance:
+    """Correlations of the columns: latent ones behind scores, those of standardised cells on the linear scale."""
+    if not measured.stages:
+        return _first_harmonics(measured)
+    pooled = checks.agreeing(measured.stages, measured.n, _like_the_data(measured))
+    noisy = NoisyCovariance(measured.names, measured.n, pooled.covariance, pooled.error, notes=_notes(pooled))
+    noisy = replace(noisy, distrusted=contradiction(measured, pooled))
+    if measured.presence is None:
+        return noisy
+    return correlations(noisy, measured.marginals, measured.links, measured.presence, scored=measured.scale == "scores")
+
+
+def _like_the_data(measured: Measured) -> FloatArray | None:
+    """Scores of coarse columns, drawn as the publisher draws them, where stages that were clipped must be undone."""
+    links = measured.links if measured.scale == "scores" else None
+    if links is None or min(link.attenuation for link in links) > _NEARLY_SMOOTH:
+        return None
+    if all(stage.radius is None for stage in measured.stages):
+        return None
+    pooled = pool(measured.stages, measured.n)
+    if not any(one.converged and one.share_clipped > _SOME_CLIPPED for one in pooled.stages):
+        return None
+    rough = NoisyCovariance(measured.names, measured.n, pooled.covariance, pooled.error)
+    found = correlations(rough, measured.marginals, links, measured.presence, scored=True).covariance
+    return drawn_scores(measured.marginals, checks.nearest_correlation(np.clip(found, -1, 1)))
+
+
+def covariance_of_harmonics(measured: Measured) -> NoisyCovariance:
+    """Of the cosines of every column's rank, as if no cell were missing."""
+    noisy = replace(covariance_of_moments(_cosines(measured), measured.n), functions="cosines")
+    return noisy if measured.presence is None else block_correlations(noisy, measured.presence)
+
+
+def _cosines(measured: Measured) -> ReleasedMoments:
+    if measured.harmonics is None:
+        raise InputError("this release holds moments of neither columns nor cosines. Do not rely on it.")
+    return measured.harmonics
+
+
+def contradiction(measured: Measured, pooled: Pooled) -> str | None:
+    """Why error bars cannot be trusted, in words; None where the release does not contradict them."""
+    found = checks.undoing(pooled) or checks.agreement(pooled)
+    if found is not None:
+        return found
+    match measured.scale:
+        case "public":
+            return checks.public(pooled)
+        case "linear":
+            return checks.marginals_bias(pooled, measured.marginals)
+        case _:
+            links = measured.links or []
+            return checks.lengths(pooled, measured.marginals, links, measured.n) if math.isinf(measured.box) else None
+
+
+def _notes(pooled: Pooled) -> tuple[str, ...]:
+    """How rows were clipped."""
+    last = pooled.stages[-1]
+    if last.stage.radius is None or last.share_clipped == 0 or not last.converged:
+        return ()
+    return (
+        f"Rows were clipped to length {last.stage.radius:.3g}, which about {100 * last.share_clipped:.2g} % of them "
+        "exceed; their second moments were widened again under a Gaussian model.",
+    )
+
+
+def _first_harmonics(measured: Measured) -> NoisyCovariance:
+    """The columns themselves as far as their cosines know them: h(Z) = sum_k b_k f_k(Z), nearly Z."""
+    moments = _cosines(measured)
+    known = covariance_of_moments(moments, measured.n)
+    itself = np.array(score_in_cosines())
+    project = np.kron(np.eye(len(measured.names)), itself)
+    error = replace(known.error, basis=project @ known.error.basis)
+    noisy = NoisyCovariance(measured.names, measured.n, project @ known.covariance @ project.T, error)
+    links = [link_through(lambda z: cosines(z) @ itself)] * len(measured.names)
+    return correlations(noisy, measured.marginals, links, measured.presence, scored=True)

@@ -31,6 +31,7 @@ from hazeglass.glasso.linalg import FloatArray
 # rows were not clipped and fade quickly where they were.
 _EXACT, _LEADING = 60, 12
 _ROUNDING = 1e-13  # relative
+_LEAST_LEFT = 0.25  # of a variance, when what the diagonal overstates is taken off
 
 
 def block_multiply(blocks: FloatArray, matrix: FloatArray) -> FloatArray:
@@ -55,13 +56,20 @@ def own_blocks(matrix: FloatArray, size: int) -> FloatArray:
 class ErrorModel:
     """The error U E U^T of a symmetric matrix; `basis` is U, which need not be orthogonal.
 
-    tied  d, in the basis: what d e^T + e d^T with independent e adds beside E; its entries are tied to each other
+    tied     d, in the basis: what d e^T + e d^T with independent e adds beside E; its entries are tied to each other
+    stretch  what every entry of the error is multiplied by, about 1 but for pairs that are known less well
+    own      variances of further errors that pairs of a column share, as independent errors of the diagonal
+    excess   by which share U E U^T overstates the error of each diagonal entry: 0, but above where the diagonal is
+             known and pairs are divided by what coarse columns leave of them
     """
 
     basis: FloatArray
     off: FloatArray
     diagonal: FloatArray
     tied: FloatArray | None = None
+    stretch: FloatArray | None = None
+    own: FloatArray | None = None
+    excess: FloatArray | None = None
 
     @classmethod
     def of_gaussian_rows(cls, total: FloatArray, n: int) -> ErrorModel:
@@ -101,12 +109,27 @@ class ErrorModel:
         if self.tied is not None:
             product = np.outer(self.tied, rng.standard_normal(p))
             drawn = drawn + product + product.T
-        return np.asarray(self.basis @ drawn @ self.basis.T)
+        drawn = self.basis @ drawn @ self.basis.T
+        if self.excess is not None:
+            drawn = drawn - np.diag(self.excess * np.diag(drawn))
+        if self.own is not None:
+            drawn = drawn + np.diag(np.sqrt(self.own) * rng.standard_normal(p))
+        return np.asarray(drawn if self.stretch is None else drawn * self.stretch)
 
     @cached_property
     def entry_variance(self) -> FloatArray:
-        """Variance of every entry."""
-        return np.maximum(self._variance(self.basis), 0.0)
+        """Variance of every entry, `own` apart: it is the share of a column in the errors of its pairs."""
+        found = np.maximum(self._variance(self.basis), 0.0)
+        if self.excess is not None:
+            found = found - np.diag(np.diag(found) * (1 - (1 - self.excess) ** 2))
+        return np.asarray(found if self.stretch is None else found * self.stretch**2)
+
+    def trace_variance(self) -> float:
+        """Variance of the sum of the diagonal of U E U^T."""
+        gram = self.basis.T @ self.basis
+        own = np.diag(gram)
+        off = self.off * gram**2
+        return float(2 * (off.sum() - np.trace(off)) + own @ self.diagonal @ own)
 
     def partial_correlation_sd(self, precision: FloatArray) -> FloatArray:
         """Standard deviation of every partial correlation when the matrix is inverted near `precision`.
@@ -115,7 +138,28 @@ class ErrorModel:
         """
         scale = np.sqrt(np.diag(precision))
         correlation = -precision / np.outer(scale, scale)
-        return np.sqrt(np.maximum(self._variance(precision @ self.basis / scale[:, None], correlation), 0.0))
+        load = precision / scale[:, None]
+        main = self._variance(load @ self.basis, correlation)
+        total = main + self._diagonal_variance(load, correlation)
+        found = np.sqrt(np.maximum(total, _LEAST_LEFT * np.maximum(main, 0.0)))
+        return np.asarray(found if self.stretch is None else found * self.stretch)
+
+    def _diagonal_variance(self, load: FloatArray, tilt: FloatArray) -> FloatArray:
+        """What `own` and `excess` add to the variance of a D b + (tilt / 2)(a D a + b D b), a and b rows of `load`."""
+        total = np.zeros_like(load)
+        own = np.zeros(len(load)) if self.own is None else self.own
+        excess = np.zeros(len(load)) if self.excess is None else self.excess
+        if not (own.any() or excess.any()):
+            return total
+        seen = [(weight, load @ gram, gram) for weight, gram, _ in self._products(self.basis)] if excess.any() else []
+        for i in range(len(load)):
+            rows = _row_products(load, tilt, i)
+            total[i] += rows**2 @ own
+            for weight, across, gram in seen:
+                taken = rows * excess
+                total[i] += weight * 2 * np.einsum("ja,ja->j", taken @ gram**2, taken)
+                total[i] -= weight * 4 * np.sum(taken * _row_products(across, tilt, i), axis=1)
+        return (total + total.T) / 2
 
     def block_covariances(self, load: FloatArray, size: int) -> FloatArray:
         """Covariance of the entries of every block i < j of load D load^T, row by row: (pairs, size^2, size^2)."""
@@ -177,16 +221,22 @@ class ErrorModel:
             total += weight * part
         rest = self._forms[2]
         if rest is not None:
-            squares = vectors**2
-            for i, vector in enumerate(vectors):
-                rows = vector * vectors
-                if tilt is not None:
-                    rows += tilt[i][:, None] / 2 * (squares[i] + squares)
+            for i in range(len(vectors)):
+                rows = _row_products(vectors, tilt, i)
                 total[i] += rows**2 @ rest if rest.ndim == 1 else np.einsum("ja,ja->j", rows @ rest, rows)
         return np.asarray((total + total.T) / 2)
 
 
-def widened_error(widening: Widening, n: int, noise_sd: float) -> ErrorModel:
+def _row_products(vectors: FloatArray, tilt: FloatArray | None, i: int) -> FloatArray:
+    """v_ia v_ja + (tilt_ij / 2)(v_ia^2 + v_ja^2) for all j and a."""
+    rows = vectors[i] * vectors
+    if tilt is not None:
+        squares = vectors**2
+        rows += tilt[i][:, None] / 2 * (squares[i] + squares)
+    return np.asarray(rows)
+
+
+def widened_error(widening: Widening, n: float, noise_sd: float) -> ErrorModel:
     """Sampling error and noise of clipped moments, times the derivative of the widening (features/clipping.py).
 
     In the eigenbasis the clipped products have uncorrelated off-diagonal entries (each sign of g is a fair coin), and

@@ -53,6 +53,8 @@ class FitRecord:
     path                 penalties that were tried, each with its score and number of edges
     repaired_by          the largest change of an entry that an indefinite covariance needed
     standard_deviations  what each column was divided by (linear dependence)
+    distrusted           why nothing is selected, where the release contradicts the model of its error bars
+    functions            of the columns that curved dependence was looked for in: 'hermite' or 'cosines'
     ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
     """
 
@@ -75,6 +77,8 @@ class FitRecord:
     hidden_columns: list[str]
     notes: list[str]
     standard_deviations: dict[str, float] | None = None
+    distrusted: str | None = None
+    functions: str | None = None
     ridge: float | None = None
     shapes: list[dict[str, Any]] | None = None
 
@@ -96,6 +100,8 @@ class Graph:
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
                block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
+               Where fit["distrusted"] says why the release contradicts the model of its error bars, nothing is
+               selected, and std_error, ci_low, ci_high, p_value and q_value are empty
     evidence   how strongly the release speaks for each pair: what scores rank by (None: their strength)
     features   names of the rows of `precision` where they are not the nodes (curved dependence)
     """

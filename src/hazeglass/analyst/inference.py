@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from hazeglass.analyst.covariance import NoisyCovariance
 from hazeglass.analyst.error_model import block_multiply, block_sandwich
+from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.select import Refit
 from hazeglass.analyst.shape import BlockInference, block_scale
@@ -32,6 +32,11 @@ from hazeglass.glasso.penalty import block_norms
 
 _HEAVIEST, _LIGHTEST = 3.0, 0.1  # penalties of the pilot, in standard deviations of an entry
 _STEADIER = 2.0
+# Error of a partial correlation beside the shares of its columns' own parts that noise in marginals bent; measured.
+_BENDING = 0.9
+# Noise in a row of the whitened covariance, squared: with less, its inverse is best; with more, it is noise itself.
+_LITTLE_NOISE, _MOST_NOISE = 0.15, 0.6
+_BLUR = 1.3  # measured over chains, random graphs and hubs
 _CROWDED = 0.2  # relative error of the precision, squared, from which the heaviest is right
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
 _LEFTOVER = 0.45
@@ -55,18 +60,98 @@ class PairInference:
     block: BlockInference | None = None
 
 
-def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = None) -> Solution:
-    """The precision that error bars are built on, solved as `problem` is.
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """The precision that error bars are built on, and the penalty it was found with (0: none, a plain inverse).
 
-    De-biasing leaves an error of second order: in the noise where the penalty is light, in the penalty where it is
-    heavy. The relative error of the precision says which of the two to fear. The diagonal pays nothing, because
-    variances that are shrunk bias every edge. Larger blocks are refitted on the graph of `chosen`.
+    blur  how much larger than of first order the variance of what is made of it is: noise in an inverse multiplies
+    """
+
+    precision: FloatArray
+    alpha: float
+    blur: float = 0.0
+
+
+def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = None) -> Pilot:
+    """The precision to de-bias, with the smallest error of second order, whichever way it is found.
+
+    De-biasing leaves an error of second order in what the pilot missed. Where the error of the covariance is small in
+    every direction, its inverse misses least, however strongly columns depend on each other. Where it is not, a sparse
+    fit does, solved as `problem` is. Larger blocks are refitted on the graph of `chosen`.
     """
     if noisy.size > 1 and chosen is not None:
         found = Refit(noisy, problem).fit(problem.support(chosen))
         if found is None:  # pragma: no cover (above d(S) every graph has an estimate)
             raise SolverInputError("no estimate was found on the chosen graph. Pass a larger alpha.")
-        return found
+        return Pilot(found.precision, found.alpha)
+    if noisy.error.basis.shape[0] != noisy.error.basis.shape[1]:  # seen through more features than there are columns
+        sparse = _sparse_pilot(noisy, problem)
+        return Pilot(sparse.precision, sparse.alpha)
+    whitened = _Whitened.of(noisy)
+    if whitened.share < _LITTLE_NOISE:
+        return Pilot(whitened.inverse(), 0.0, _BLUR * whitened.share)
+    sparse = _sparse_pilot(noisy, problem)
+    if whitened.share < _MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
+        return Pilot(whitened.inverse(), 0.0, _BLUR * whitened.share)
+    return Pilot(sparse.precision, sparse.alpha)
+
+
+@dataclass(frozen=True, eq=False)
+class _Whitened:
+    """The covariance in coordinates in which it is nearly the identity and its error nearly even.
+
+    back   W, with W S W^T near the identity
+    share  the error's own mean square, summed over the entries of a row: what noise leaves in the identity
+    """
+
+    back: FloatArray
+    values: FloatArray
+    vectors: FloatArray
+    share: float
+
+    @classmethod
+    def of(cls, noisy: NoisyCovariance) -> _Whitened:
+        back = np.linalg.inv(noisy.error.basis)
+        own = np.maximum(np.diag(back @ noisy.covariance @ back.T), np.sqrt(np.diag(noisy.error.off)))
+        back = back / np.sqrt(own)[:, None]
+        values, vectors = np.linalg.eigh(back @ noisy.covariance @ back.T)
+        off = noisy.error.off / np.outer(own, own)
+        np.fill_diagonal(off, 0.0)
+        return cls(back, values, vectors, float(off.sum()) / len(own))
+
+    @property
+    def ridge(self) -> float:
+        """What to add to the eigenvalues: 2 v makes (r / (1 + r))^2 + v / (1 + r)^4 about as small as it can be."""
+        return min(1.0, 2 * self.share)
+
+    @property
+    def risk(self) -> float:
+        """The mean square by which the inverse misses the truth, in these coordinates."""
+        return (self.ridge / (1 + self.ridge)) ** 2 + self.share / (1 + self.ridge) ** 4
+
+    def inverse(self) -> FloatArray:
+        """With the ridge, which keeps it finite."""
+        loads = self.back.T @ self.vectors
+        return np.asarray((loads / (np.maximum(self.values, 0.0) + max(self.ridge, 1e-12))) @ loads.T)
+
+    def missed(self, precision: FloatArray) -> float:
+        """The same of another estimate, by how far it is from inverting the covariance beyond what noise explains.
+
+        What it misses may lie in few directions, and be much there: noise of mean square v is at most 2 sqrt(v) in one.
+        """
+        forth = np.linalg.inv(self.back)
+        root = (self.vectors * np.sqrt(np.maximum(self.values, 0.0))) @ self.vectors.T
+        gaps = np.linalg.eigvalsh(root @ forth.T @ precision @ forth @ root) - 1
+        worst = float(np.abs(gaps).max()) / 2 - math.sqrt(self.share)
+        return max(float(np.mean(gaps**2)) - self.share, max(worst, 0.0) ** 2)
+
+
+def _sparse_pilot(noisy: NoisyCovariance, problem: Problem) -> Solution:
+    """A graphical lasso whose penalty is as light as the noise allows.
+
+    The relative error of the precision says what to fear: noise where the penalty is light, the penalty where it is
+    heavy. The diagonal pays nothing, because variances that are shrunk bias every edge.
+    """
     free = _unshrunk(noisy, problem)
     heavy = _pilot_at(noisy, _HEAVIEST, free)
     upper = np.triu_indices(len(noisy.names), 1)
@@ -89,17 +174,20 @@ def _unshrunk(noisy: NoisyCovariance, problem: Problem) -> Problem:
     return Problem.of(noisy, penalize_diagonal=False, solver=problem.solver, device=problem.device)
 
 
-def evidence(noisy: NoisyCovariance, base: Solution, problem: Problem) -> FloatArray:
+def evidence(noisy: NoisyCovariance, base: Pilot, problem: Problem) -> FloatArray:
     """A score by which to rank the pairs i < j: z-scores of the de-biased estimate, at twice the pilot's penalty.
 
     Error bars need little bias, a ranking little variance. The noisier the release, the closer this comes to the
     z-scores of plain correlations, which rank best when little can be told (docs/evidence/recovery.md).
     """
-    steady = infer(noisy, _unshrunk(noisy, problem).fit(_STEADIER * base.alpha, base).precision)
+    precision = base.precision
+    if base.alpha > 0:
+        precision = _unshrunk(noisy, problem).fit(_STEADIER * base.alpha).precision
+    steady = infer(noisy, precision)
     return np.abs(steady.partial_correlation) / steady.std_error
 
 
-def infer(noisy: NoisyCovariance, precision: FloatArray) -> PairInference:
+def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> PairInference:
     """Every pair of columns at the given precision: 95 % intervals that never leave [-1, 1], and q-values."""
     from scipy.stats import false_discovery_control
 
@@ -110,7 +198,10 @@ def infer(noisy: NoisyCovariance, precision: FloatArray) -> PairInference:
         diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))
         upper = np.triu_indices(len(precision), 1)
         estimate = -(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper]
-        error = noisy.error.partial_correlation_sd(precision)[upper]
+        error = math.sqrt(1 + blur) * noisy.error.partial_correlation_sd(precision)[upper]
+        if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
+            share = np.sqrt(noisy.bent * np.diag(precision))
+            error = np.hypot(error, _BENDING * np.outer(share, share)[upper])
         p_value = 2 * ndtr(-np.abs(estimate) / error)
     else:
         block = _blocks(noisy, precision, debiased)
@@ -134,7 +225,7 @@ def _blocks(noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray)
     i, j = np.triu_indices(p, 1)
     found = -block_sandwich(scale, debiased).reshape(p, size, p, size)[i, :, j, :]
     covariances = noisy.error.block_covariances(block_multiply(scale, precision), size)
-    themselves = np.linalg.inv(noisy.whitening)[:, 0]
+    themselves = noisy.itself @ np.linalg.inv(noisy.whitening)
     return BlockInference(found, covariances, scale, np.einsum("pab,pb->pa", scale, themselves))
 
 

@@ -18,8 +18,8 @@ from functools import cache
 
 import numpy as np
 
-from hazeglass.analyst.covariance import NoisyCovariance, some_of
 from hazeglass.analyst.error_model import ErrorModel
+from hazeglass.analyst.noisy import NoisyCovariance, some_of
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES, to_features

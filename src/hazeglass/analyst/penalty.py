@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.covariance import NoisyCovariance
+from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning, warn
 from hazeglass.glasso import Solution, graphical_lasso
 from hazeglass.glasso.distance import Distance, psd_distance

@@ -9,15 +9,15 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
-from hazeglass.analyst.covariance import NoisyCovariance
 from hazeglass.analyst.graph import FitRecord, Graph, Origin
 from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
+from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
 from hazeglass.analyst.shape import BlockInference, noise_ridge, ridge_strength, shape_of
 from hazeglass.analyst.source import Source, source_of
 from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small
-from hazeglass.errors import InputError
+from hazeglass.errors import DistrustWarning, InputError, warn
 from hazeglass.glasso.device import check_device
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
 _FOLDS = 5
 _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 _MOST_SHAPES = 60  # strongest edges whose curve goes into fit.json and the report
-_POWERS = ("", "^2", "^3")
+_CERTAINTY = ("std_error", "ci_low", "ci_high", "p_value", "q_value")
+_FUNCTIONS = {"hermite": ("{}", "{}^2", "{}^3"), "cosines": ("cos 1 of {}", "cos 2 of {}", "cos 3 of {}")}
 
 
 def recover(
@@ -133,14 +134,18 @@ def graph_of(
     choice = choose(noisy, problem) if alpha is None else given(problem, float(alpha))
     tell("working out intervals for every pair")
     base = pilot(noisy, problem, choice.solution)
-    pairs = infer(noisy, base.precision)
+    pairs = infer(noisy, base.precision, base.blur)
     edges = _edge_table(noisy, choice, pairs, fdr)
+    if noisy.distrusted is not None:
+        edges = _without_certainty(edges)
+        warn(f"nothing is selected, because error bars would be wrong: {noisy.distrusted}.", DistrustWarning)
     p, path, solution = len(noisy.names), zip(choice.alphas, choice.scores, choice.edges, strict=True), choice.solution
     linear = pairs.block is None
     deviations = dict(zip(noisy.names, noisy.standard_deviations.tolist(), strict=True))
     record = FitRecord(
         origin=origin,
         dependence="linear" if linear else "curved",
+        functions=None if linear else noisy.functions,
         pairs=p * (p - 1) // 2,
         scale="correlation" if linear else "whitened features",
         standard_deviations=deviations if linear else None,
@@ -160,9 +165,10 @@ def graph_of(
         smallest_eigenvalue=float(np.linalg.eigvalsh(noisy.covariance)[0]),
         hidden_columns=list(noisy.hidden),
         notes=list(noisy.notes),
+        distrusted=noisy.distrusted,
     )
     ranking = evidence(noisy, base, problem) if linear else None
-    features = () if linear else tuple(name + power for name in noisy.names for power in _POWERS)
+    features = () if linear else tuple(one.format(name) for name in noisy.names for one in _FUNCTIONS[noisy.functions])
     return Graph(noisy.names, solution.precision, edges, record.to_dict(), ranking, features)
 
 
@@ -239,6 +245,16 @@ def _edge_table(noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fd
     if choice.stability is not None:
         table["stability"] = choice.stability[rows[kept], columns[kept]]
     return pa.table(table)
+
+
+def _without_certainty(edges: pa.Table) -> pa.Table:
+    """The same pairs, none of them selected, and nothing said of how sure their estimates are."""
+    import pyarrow as pa
+
+    for name in _CERTAINTY:
+        edges = edges.set_column(edges.column_names.index(name), name, pa.nulls(edges.num_rows, pa.float64()))
+    nothing = pa.array(np.zeros(edges.num_rows, dtype=bool))
+    return edges.set_column(edges.column_names.index("selected"), "selected", nothing)
 
 
 def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[np.intp] | slice:

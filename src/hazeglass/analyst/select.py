@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.covariance import NoisyCovariance
 from hazeglass.analyst.folds import SEED, Pairs, RowsInMemory, RowsOnDisk
+from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import GRID, ROUGH, Choice, PenaltyPath, Problem, Support
 from hazeglass.errors import ConvergenceWarning, SolverInputError
 from hazeglass.glasso import Solution, graphical_lasso

@@ -24,9 +24,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from hazeglass.analyst.covariance import NoisyCovariance
 from hazeglass.analyst.error_model import block_sandwich, own_blocks
-from hazeglass.features.harmonics import to_features
+from hazeglass.analyst.noisy import NoisyCovariance
+from hazeglass.features.harmonics import cosines, to_features
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms
 
@@ -142,7 +142,7 @@ def shape_of(noisy: NoisyCovariance, found: BlockInference, i: int, j: int) -> S
 
 def _features(noisy: NoisyCovariance, found: BlockInference, column: int, x: FloatArray) -> FloatArray:
     """Rows of a column's centred features at the given values, in the coordinates of R."""
-    features = to_features(x[:, None], "hermite")
+    features = cosines(x) if noisy.functions == "cosines" else to_features(x[:, None], "hermite")
     if noisy.mean is not None:
         features = features - noisy.mean.reshape(-1, noisy.size)[column]
     inverse = np.asarray(np.linalg.inv(found.scale[column]), dtype=np.float64)

@@ -71,9 +71,9 @@ class Source:
 
     @property
     def made_for_curves(self) -> bool:
-        """Whether squares and cubes were released."""
+        """Whether functions of the columns were released that show curves."""
         release = self.release
-        return release is not None and release.form == "moments" and release.manifest.stages[-1].features == "hermite"
+        return release is not None and release.form != "table" and release.manifest.stages[-1].features == "cosines"
 
     def covariance(self, engine: Engine, *, curved: bool) -> NoisyCovariance:
         """The corrected covariance of the columns, or of their features."""
@@ -130,8 +130,8 @@ class Source:
         if rows is None:
             if self.release is None or not self.made_for_curves:
                 raise InputError(
-                    f"dependence = 'curved' needs squares and cubes, and this {self.origin.form} release has none. Ask "
-                    "the publisher for one with dependence = \"curved\" in its plan, or use 'linear'."
+                    f"dependence = 'curved' needs cosines of columns, and this {self.origin.form} release has none. "
+                    "Ask the publisher for one with dependence = \"curved\" in its plan, or use 'linear'."
                 )
             return covariance_of(self.release, curved=True)
         if self.noise is not None:

@@ -101,6 +101,8 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
         inside = column.centre + column.half_width * place
         if column.transform is not None:
             inside = _INVERSE[column.transform](inside)
+        if column.kind == "integer":
+            inside = np.rint(inside)
         width = column.upper - column.lower
         raw[:, k] = np.where(
             place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)

@@ -1,155 +1,117 @@
-"""The likelihood-ratio attack on moments of one stage, on the adaptive two, and on the search for a clip radius.
+"""The likelihood-ratio attack on moments: on a whole release, on one of its steps with all of the budget, and on the
+search for a clip radius.
 
-The secret sums of each side are computed once by the publisher's own block code; the publisher's own noise step then
-runs many times on them.
+An adaptive release is published once, for rows that do not include the changed ones. The partitions, maps, centres,
+radii and shares of the budget that came of it are then taken as they are, and two rows are sought that all steps tell
+apart. That the loop itself keeps its promise, whatever it decides on the way, is what :class:`LoopAttack` looks at.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
-from hazeglass.audit.attack import contrasted, far_rows, raw_rows
-from hazeglass.bundle.manifest import Stage
+from hazeglass.audit.attack import far_rows, raw_rows
+from hazeglass.audit.steps import CountsStep, CountsView, Floats, Pair, StageStep, StageView, Step, View, farthest
+from hazeglass.bundle.manifest import Stage, unit_step
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.features.fitting import Counts
+from hazeglass.features.marginal import first_borders
+from hazeglass.features.shaping import first_shape, largest_entry, next_shape
+from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.publisher.clip import RADIUS_SHARE, private_radius, radius_grid, rows_within, search_radius
+from hazeglass.publisher.marginals import Encoder, count_noise
 from hazeglass.publisher.moments import (
-    FIRST_STAGE_SHARE,
+    Drawn,
     NoisyMoments,
-    add_noise,
-    exact_sums,
-    first_stage,
-    lattice_rows,
-    second_stage,
+    column_encoder,
+    plain_stage,
+    presence_encoder,
+    publish_moments,
+    stage_of,
 )
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource, SecretBits
-from hazeglass.publisher.rows import Cells, Rows
+from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
+from hazeglass.publisher.rows import Rows
 
-Floats = npt.NDArray[np.float64]
-Sums = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], int]  # of rows, of their products, and how many
-T = TypeVar("T")
-Pair = tuple[T, T]  # under D and under D'
-_SPREAD = 0.3  # of the other rows, in the adaptive attack: small, so that the changed rows are long on stage 2's scale
-
-
-@dataclass(frozen=True, eq=False)
-class StageAttack:
-    """One stage: the exact sums under D and D'."""
-
-    stage: Stage
-    sums: Pair[Sums]
-    statistics: tuple[str, ...] = ("likelihood ratio",)
-
-    @property
-    def cells(self) -> int:
-        p = self.sums[0][0].size
-        return p * (p + 3) // 2
-
-    def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
-        """The noise step, many times on the same sums."""
-        released = add_noise(*_repeated(self.sums[side], runs), self.stage, bits)
-        return likelihood_ratio(released, *self.sums)[:, None]
-
-
-def _repeated(sums: Sums, runs: int) -> Sums:
-    """The same sums for every run."""
-    first, second, rows = sums
-    return np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape)), rows
-
-
-def likelihood_ratio(released: NoisyMoments, under: Sums, under_neighbour: Sums) -> Floats:
-    """<output - mean(D), (mean(D') - mean(D)) / variance> in every release; leading axes are releases.
-
-    The noise has variance v off the diagonal and 2 v on it, so summing a product over the whole symmetric matrix and
-    dividing by 2 v counts every released number with its own variance.
-    """
-    stage = released.stage
-    unit, square = stage.steps, stage.steps**2  # the sums are whole, the release is per unit
-    (mean, second, rows), (mean_there, second_there, rows_there) = under, under_neighbour
-    mean_move, second_move = (mean_there - mean) / unit, (second_there - second) / square
-    of_mean = _product("...i,...i->...", released.mean, mean / unit, mean_move)
-    of_second = _product("...ij,...ij->...", released.second, second / square, second_move)
-    of_rows = (released.rows - rows) * (rows_there - rows)
-    weighted = of_mean * stage.mean_weight**2 + of_second / 2 + of_rows * stage.count_weight**2
-    return np.asarray(weighted / stage.tau**2)
-
-
-def _product(axes: str, output: Floats, mean: Floats, move: Floats) -> Floats:
-    """<output - mean, move> without an array of the differences."""
-    return np.asarray(np.einsum(axes, output, move) - np.einsum(axes, mean, move))
+StageKind = Literal["first", "shaped", "presence"]
+_PUBLIC = Encoder("public", "columns")
+_SPREAD, _COMMON = 0.05, 0.95  # of the other rows: narrow, so that changed rows are long, and strongly dependent
+_SCORES = np.linspace(-3.5, 3.5, 15)
+_ENDS = np.array([-1.0, -0.5, -0.25, 0.25, 0.5, 1.0])
+_SEED = 19  # of what is made up and of the release that the shapes come from; the attack's own noise has none
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveAttack:
-    """Two stages, the second on the scale that the first one released.
+class StepsAttack:
+    """One step, or several of the same release, given what each of them looks at.
 
-    `boxes` and `counts` are the distinct rows (on the [-1, 1] scale, as the publisher reads them) and how often each
-    occurs: sums of equal rows are exact multiples, so the second stage of many runs can be computed at once. A noisy
-    number of rows is moved into `rows_between`.
+    All likelihood ratios added show whether the promises compose as stated. The contrast of two steps of equal size,
+    each in units of its noise, has no business telling D from D' better; where they share noise it does, because the
+    noise cancels.
     """
 
-    first: StageAttack
-    second: Stage
-    boxes: Pair[Floats]
-    counts: Floats
-    rows_between: tuple[int, int]
-    statistics: tuple[str, ...] = ("likelihood ratio", "contrast of the stages")
+    steps: tuple[Step, ...]
+
+    @property
+    def statistics(self) -> tuple[str, ...]:
+        return ("likelihood ratio", *(f"contrast of steps {i + 1} and {i + 2}" for i in self._alike))
 
     @property
     def cells(self) -> int:
-        return self.first.cells + len(self.second.centre) ** 2 * (9 if self.second.features == "hermite" else 1)
+        return sum(step.move.size for step in self.steps)
 
     def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
-        """Both stages of every run."""
-        (scout, second), both = self.stages(side, runs, bits)
-        left, right = likelihood_ratio(scout, *self.first.sums), likelihood_ratio(second, *both)
-        return contrasted(left, right, self.first.stage.mu, self.second.mu)
+        """All steps of every run."""
+        return self.of_outputs([step.outputs(side, runs, bits) for step in self.steps])
 
-    def stages(self, side: int, runs: int, bits: BitSource) -> tuple[tuple[NoisyMoments, NoisyMoments], Pair[Sums]]:
-        """What both stages release in each run, and the second one's exact sums under D and D' given the first."""
-        scout = add_noise(*_repeated(self.first.sums[side], runs), self.first.stage, bits)
-        centre, scale = scout.divided(np.clip(scout.rows, *self.rows_between)).standardisation()
-        here, there = (self._sums(box, centre, scale) for box in self.boxes)
-        both = here, there
-        return (scout, add_noise(*both[side], self.second, bits)), both
+    def of_outputs(self, outputs: Sequence[Floats]) -> Floats:
+        """The statistics of what the steps released, each in units of its noise."""
+        moves = [step.move for step in self.steps]
+        ratio = sum(output @ move for output, move in zip(outputs, moves, strict=True))
+        contrasts = [(outputs[i + 1] - outputs[i]) @ (moves[i + 1] - moves[i]) for i in self._alike]
+        return np.stack([np.asarray(ratio), *contrasts], axis=-1)
 
-    def _sums(self, box: Floats, centre: Floats, scale: Floats) -> Sums:
-        runs, k = len(centre), len(box)
-        rows = np.tile(box, (runs, 1))
-        z = lattice_rows(rows, np.repeat(centre, k, axis=0), np.repeat(scale, k, axis=0), self.second)
-        z = z.reshape(runs, k, -1)
-        weighted = z * self.counts[:, None]  # integers below 2^53, like all that follows
-        first, second = weighted.sum(axis=1), np.swapaxes(weighted, 1, 2) @ z
-        return first.astype(np.int64), second.astype(np.int64), int(self.counts.sum())
+    @property
+    def _alike(self) -> list[int]:
+        """Steps that have as many numbers as the next one."""
+        sizes = [step.move.size for step in self.steps]
+        return [i for i, (one, other) in enumerate(pairwise(sizes)) if one == other]
 
 
-def attack_moments(plan: Plan, rows: int) -> StageAttack | AdaptiveAttack:
+def attack_moments(plan: Plan, rows: int) -> StepsAttack:
     """The attack on the moments that this plan releases for `rows` rows; persons have as many of them as they may."""
     if plan.adaptive:
-        return _attack_adaptive(plan, rows)
-    guarantee, radius = plan.guarantee, None
+        return attack_release(plan, rows)
+    mu, radius = plan.guarantee.mu, None
     if plan.clip_radius == "private":
         # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
-        probe = first_stage(plan, _size(plan, rows), guarantee, 1.0)
-        data = _table(plan, np.tile(_pair(plan, probe)[0] / 2, (rows, 1)))
-        found = private_radius(data, plan.unit, guarantee.share(RADIUS_SHARE), get_engine("serial"), SecretBits())
-        guarantee, radius = guarantee.share(1 - RADIUS_SHARE), found.radius
-    stage = first_stage(plan, _size(plan, rows), guarantee, radius)
-    return _attack_stage(plan, rows, stage)
+        data = table_of(plan, np.tile(_pair(plan, plain_stage(plan, _size(plan, rows), mu, 1.0))[0] / 2, (rows, 1)))
+        search = mu * math.sqrt(RADIUS_SHARE)
+        radius = private_radius(data, plan.unit, search, get_engine("serial"), SecretBits()).radius
+        mu *= math.sqrt(1 - RADIUS_SHARE)
+    stage = plain_stage(plan, _size(plan, rows), mu, radius)
+    here, there = _pair(plan, stage)
+    # Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
+    # not matter, and does when rows are centred by the data's own mean, before or after clipping.
+    others = np.where(np.arange(rows - len(here)) % 4 == 0, 1.0, -1.0)[:, None] * here[0]
+    return _on([StageView(stage, _PUBLIC)], plan, (np.vstack([here, others]), np.vstack([there, others])))
 
 
-def attack_presence(plan: Plan, rows: int) -> StageAttack:
+def attack_row_number(plan: Plan, rows: int) -> StepsAttack:
     """The attack on one stage by a person who has all their rows under D and none under D'."""
-    stage = first_stage(plan, _size(plan, rows), plan.guarantee)
+    stage = plain_stage(plan, _size(plan, rows), plan.guarantee.mu)
     here, _ = _pair(plan, stage)
     others = np.tile(-here[0], (rows - len(here), 1))
-    return _on_sums(stage, (_table(plan, np.vstack([here, others])), _table(plan, others)))
+    return _on([StageView(stage, _PUBLIC)], plan, (np.vstack([here, others]), others))
 
 
 def _size(plan: Plan, rows: int) -> int:
@@ -157,59 +119,164 @@ def _size(plan: Plan, rows: int) -> int:
     return math.ceil(rows / plan.unit.max_rows)
 
 
-def _on_sums(stage: Stage, sides: Pair[Rows]) -> StageAttack:
-    """The attack on one stage of these two tables."""
-    under, neighbour = ((*exact_sums(rows, stage, get_engine("serial")), rows.n) for rows in sides)
-    return StageAttack(stage, (under, neighbour))
-
-
-def _attack_stage(plan: Plan, n: int, stage: Stage) -> StageAttack:
-    """Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
-    not matter, and does when rows are centred by the data's own mean, before or after clipping."""
-    here, there = _pair(plan, stage)
-    others = np.where(np.arange(n - len(here)) % 4 == 0, 1.0, -1.0)[:, None] * here[0]
-    return _on_sums(stage, (_table(plan, np.vstack([here, others])), _table(plan, np.vstack([there, others]))))
+def _on(views: Sequence[View], plan: Plan, boxes: Pair[Floats]) -> StepsAttack:
+    here, there = (table_of(plan, box) for box in boxes)
+    return StepsAttack(tuple(view.step((here, there)) for view in views))
 
 
 def _pair(plan: Plan, stage: Stage) -> Pair[Floats]:
-    """The changed rows under D and D'."""
+    """The changed rows of a stage on the public scale, under D and D'."""
     p = len(plan.columns)
     if plan.unit.name in ("entry", "readings"):  # one column of otherwise equal rows, from one end to the other
         row = np.ones(p)
         row[0] = -1.0
         return np.tile(row, (plan.unit.readings, 1)), np.ones((plan.unit.readings, p))
-    x, y = _farthest(p, [(stage, 1.0)])
+    view, pairs = StageView(stage, _PUBLIC), far_rows(p, (stage.mean_weight / stage.radius) ** 2)
+    x, y = max(pairs, key=lambda pair: float(view.apart(plan, pair[0][None], pair[1][None])[0]))
     return np.tile(x, (plan.unit.max_rows, 1)), np.tile(y, (plan.unit.max_rows, 1))
 
 
-def _attack_adaptive(plan: Plan, n: int) -> AdaptiveAttack:
-    """Other rows spread evenly about the public centre, so that the first stage knows centre and scale well."""
-    size = _size(plan, n)
-    scout = first_stage(plan, size, plan.guarantee.share(FIRST_STAGE_SHARE))
-    second = second_stage(plan, size, None)
-    p, m = len(plan.columns), plan.unit.max_rows
-    x, y = _farthest(p, [(scout, 1.0), (second, _SPREAD)])
-    spread = np.vstack([np.full(p, _SPREAD), np.full(p, -_SPREAD)])
-    counts = np.array([m, (n - m) // 2, n - m - (n - m) // 2], dtype=np.int64)
-    here, there = np.vstack([x, spread]), np.vstack([y, spread])
-    sides = _table(plan, np.repeat(here, counts, axis=0)), _table(plan, np.repeat(there, counts, axis=0))
-    first, boxes = _on_sums(scout, sides), (_read(plan, here), _read(plan, there))
-    return AdaptiveAttack(first, second, boxes, counts.astype(np.float64), sides[0].public_range)
+# ------------------------------------------------------------------------------------------------ adaptive releases
 
 
-def _farthest(columns: int, stages: list[tuple[Stage, float]]) -> Pair[Floats]:
-    """The pair of rows farthest apart in all stages together; each stage comes with the scale it sees rows on."""
-    last = stages[-1][0]
-    pairs = far_rows(columns, (last.mean_weight / last.radius) ** 2)
-    return max(pairs, key=lambda pair: sum(_distance(pair, stage, scale) ** 2 for stage, scale in stages))
+def attack_release(plan: Plan, rows: int) -> StepsAttack:
+    """All steps of one release together: do the shares that each of them was given add up to the promise?"""
+    others = made_up_rows(plan, rows)
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
+    return _attack_views(plan, views_of(plan, drawn, SeededBits(_SEED).key()), others, places_of(drawn))
 
 
-def _distance(pair: Pair[Floats], stage: Stage, scale: float) -> float:
-    """How far apart the moments of two rows are, in units of the stage's noise."""
-    centre, x_and_y = np.zeros(len(pair[0])), np.vstack(pair)
-    x, y = lattice_rows(x_and_y, centre, np.full(len(centre), scale), stage) / stage.steps
-    second = np.outer(x, x) - np.outer(y, y)
-    return math.sqrt(stage.mean_weight**2 * float((x - y) @ (x - y)) + float(np.sum(second**2)) / 2) / stage.tau
+def attack_counts(plan: Plan, rows: int) -> StepsAttack:
+    """One round of counts that has the whole budget."""
+    p = len(plan.columns)
+    borders = [first_borders(unit_step(column, plan.scale)) for column in plan.columns]
+    view = CountsView(borders, count_noise(plan.unit, p, plan.guarantee.mu))
+    return _attack_views(plan, [view], made_up_rows(plan, rows), np.tile(_ENDS[:, None], (1, p)))
+
+
+def attack_stage(plan: Plan, rows: int, kind: StageKind) -> StepsAttack:
+    """One stage of a release that has the whole budget: rows as they are, mapped, or which of their cells are there."""
+    others = made_up_rows(plan, rows, missing=0.1 if kind == "presence" else 0.0)
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
+    places = np.tile([[0.0], [math.nan]], (1, len(plan.columns))) if kind == "presence" else places_of(drawn)
+    return _attack_views(plan, [stage_view(plan, drawn, rows, kind)], others, places)
+
+
+def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageView:
+    """What such a stage looks at, by what a release said."""
+    assert drawn.marginals is not None
+    mu, size = plan.guarantee.mu, _size(plan, rows)
+    if kind == "presence":
+        encoder = presence_encoder(plan, drawn.marginals.often_missing)
+        return StageView(stage_of(plan.unit, size, mu, len(encoder.of), encoder), encoder)
+    encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(_SEED).key())
+    shape, first = first_shape(encoder.width(len(plan.columns)), shaped=kind == "shaped"), drawn.stages[0]
+    if kind == "shaped":
+        about, largest = float(first.second_noise_sd), largest_entry(encoder.scale)
+        shape = next_shape(shape, first.stage.radius, first.mean, first.second, about, 1, largest)
+    return StageView(stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.map)
+
+
+def _attack_views(plan: Plan, views: Sequence[View], others: Floats, places: Floats) -> StepsAttack:
+    """The attack by two rows that are far apart in all views, among others that do not change."""
+    p, unit = len(plan.columns), plan.unit
+    cells = unit.name in ("entry", "readings")
+    pair = farthest(plan, views, places, [0] if cells else range(p))
+    changed = unit.readings if cells else unit.max_rows
+    here, there = (np.vstack([np.tile(row, (changed, 1)), others[changed:]]) for row in pair)
+    return _on(views, plan, (here, there))
+
+
+def made_up_rows(plan: Plan, rows: int, missing: float = 0.0) -> Floats:
+    """Strongly dependent rows near the middle of the [-1, 1] scale; a share of the cells may be missing."""
+    rng = np.random.default_rng(_SEED)
+    common, own = rng.standard_normal((rows, 1)), rng.standard_normal((rows, len(plan.columns)))
+    made = np.clip(_SPREAD * (math.sqrt(_COMMON) * common + math.sqrt(1 - _COMMON) * own), -0.9, 0.9)
+    return np.where(rng.random(made.shape) < missing, math.nan, made)
+
+
+def views_of(plan: Plan, drawn: Drawn, key: bytes) -> list[View]:
+    """What every step of a release looked at."""
+    assert drawn.marginals is not None
+    views: list[View] = [
+        CountsView([one.borders for one in counts], RoundedGaussian(about.noise_scale))
+        for about, counts in zip(drawn.marginals.rounds, drawn.marginals.counts, strict=True)
+    ]
+    encoder = column_encoder(plan, drawn.marginals.columns, key)
+    for one in drawn.stages:
+        presence = one.stage.features == "presence"
+        views.append(StageView(one.stage, presence_encoder(plan, one.stage.of) if presence else encoder, one.map))
+    return views
+
+
+def places_of(drawn: Drawn) -> Floats:
+    """Where the cells of changed rows may lie: at even scores, and between those and the bounds."""
+    assert drawn.marginals is not None
+    return np.column_stack(
+        [np.sort(np.concatenate([known.quantile(ndtr(_SCORES)), _ENDS])) for known in drawn.marginals.columns]
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LoopAttack:
+    """The real publisher, from the first count to the last stage, once a run: slow, and nothing is held fixed.
+
+    What a step looked at is known to whoever sees the release, so each run has its own likelihood ratio. The centre of
+    the second stage is a number of its own in the release, and must know no more than the first stage's noisy mean.
+    """
+
+    plan: Plan
+    sides: Pair[Rows]
+    statistics: tuple[str, ...] = ("likelihood ratio", "centre of the second stage")
+    cells: int = 1 << 15
+
+    def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
+        """One release a run, each with bits of its own."""
+        return np.array([self._run(side, bits.stream(int(bits.uint64(1)[0]) >> 1)) for _ in range(runs)])
+
+    def _run(self, side: int, bits: BitSource) -> list[float]:
+        drawn = publish_moments(self.sides[side], self.plan, get_engine("serial"), bits)
+        assert drawn.marginals is not None
+        attack = StepsAttack(tuple(view.step(self.sides) for view in views_of(self.plan, drawn, bits.key())))
+        rounds = [step for step in attack.steps if isinstance(step, CountsStep)]
+        stages = [step for step in attack.steps if isinstance(step, StageStep)]
+        outputs = [
+            *(step.of_release(_all_counts(one)) for step, one in zip(rounds, drawn.marginals.counts, strict=True)),
+            *(step.of_sums(_as_sums(one)) for step, one in zip(stages, drawn.stages, strict=True)),
+        ]
+        half = (
+            sum(float(step.move @ step.move) for step in attack.steps) / 2
+        )  # runs differ in it: compare like with like
+        return [float(attack.of_outputs(outputs)[0]) - half, _centre(drawn.stages[1], stages[0])]
+
+
+def _all_counts(columns: Sequence[Counts]) -> Floats:
+    return np.concatenate([np.append(one.counts, one.missing) for one in columns])
+
+
+def _as_sums(one: NoisyMoments) -> NoisyMoments:
+    return replace(one, mean=one.mean * one.rows, second=one.second * one.rows)
+
+
+def _centre(second: NoisyMoments, first: StageStep) -> float:
+    """The second stage's centre, as a mean that the first one could have released, along what D' does to that."""
+    centre = np.array(second.stage.centre)
+    mean = centre if second.map is None else np.linalg.solve(second.map, centre)
+    under_d = first.sums[0][0] / first.stage.steps
+    return float((mean * second.rows - under_d) @ first.move[: centre.size])
+
+
+def attack_loop(plan: Plan, rows: int) -> LoopAttack:
+    """The attack on whole releases, by the two rows that the steps of a typical one tell apart best."""
+    others = made_up_rows(plan, rows)
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
+    views = views_of(plan, drawn, SeededBits(_SEED).key())
+    here, there = farthest(plan, views, places_of(drawn), range(len(plan.columns)))
+    sides = (table_of(plan, np.vstack([row, others[1:]])) for row in (here, there))
+    return LoopAttack(plan, (next(sides), next(sides)))
+
+
+# ------------------------------------------------------------------------------------------------------------ radius
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,9 +296,9 @@ class RadiusAttack:
 
     def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
         """One search a run."""
-        unit, guarantee = self.plan.unit, self.plan.guarantee
+        unit, mu = self.plan.unit, self.plan.guarantee.mu
         n = None if unit.name == "person" else self.n
-        searches = (search_radius(self.within[side], n, self.grid, unit, guarantee, bits) for _ in range(runs))
+        searches = (search_radius(self.within[side], n, self.grid, unit, mu, bits) for _ in range(runs))
         return np.array([[sum(answer - self.n for _, answer in found.answers)] for found in searches], dtype=float)
 
 
@@ -243,11 +310,11 @@ def attack_radius(plan: Plan, n: int) -> RadiusAttack:
     long[:m] = 1.0
     if plan.unit.name == "person":  # one without rows also moves the answer to how many rows there are
         long = long[m:]
-    here, there = (rows_within(_table(plan, side), grid, get_engine("serial")) for side in (long, short))
+    here, there = (rows_within(table_of(plan, side), grid, get_engine("serial")) for side in (long, short))
     return RadiusAttack(plan, n, grid, (here, there))
 
 
-def _table(plan: Plan, unit_box: Floats) -> Rows:
+def table_of(plan: Plan, unit_box: Floats) -> Rows:
     """Rows of a table that the publisher brings to these places of the [-1, 1] scale.
 
     Where persons are protected, each has as many rows as a person may have, the first one's first.
@@ -259,8 +326,3 @@ def _table(plan: Plan, unit_box: Floats) -> Rows:
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
     return Rows(plan, open_table(pa.table(columns)))
-
-
-def _read(plan: Plan, unit_box: Floats) -> Floats:
-    """The rows as the publisher reads them."""
-    return Cells(plan).unit_box(list(raw_rows(unit_box, plan.columns).T))

@@ -17,10 +17,19 @@ import numpy as np
 
 from hazeglass.audit.attack import Attack, Together, attack_table
 from hazeglass.audit.certify import Certificate, certify
-from hazeglass.audit.moments_attack import attack_moments, attack_presence, attack_radius
+from hazeglass.audit.jitter_attack import attack_jitter
+from hazeglass.audit.moments_attack import (
+    StageKind,
+    attack_counts,
+    attack_moments,
+    attack_radius,
+    attack_row_number,
+    attack_stage,
+)
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
 from hazeglass.errors import InputError
-from hazeglass.guarantee.units import UNITS
+from hazeglass.features.shaping import MOST_STAGES
+from hazeglass.guarantee.units import UNITS, UnitName, counts_distance
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits
 
@@ -32,6 +41,7 @@ _CELLS_PER_RUN = 512  # up to here a run costs little more than a narrow one
 _CELLS_PER_CHUNK = 1 << 21  # noisy numbers drawn together: memory does not grow with the number of runs
 Progress = Callable[[str, int, int], None]
 ROWS = 1 << 14  # of the tables the moments are summed from; a table's own noise needs none of its other rows
+CURVED_ROWS = 32
 COLUMN_ROWS = 8  # in the column unit every row is attacked
 
 # form of a plan -> the attack on what it releases. Synthetic rows are drawn from the released moments, which lie beside
@@ -41,6 +51,8 @@ ATTACKS: dict[str, Callable[[Plan, int], Attack]] = {
     "moments": attack_moments,
     "synthetic": attack_moments,
 }
+_SUMMED: tuple[UnitName, ...] = ("entry", "readings", "record", "person")  # units that moments can protect
+_WHOLE_ROWS: tuple[UnitName, ...] = ("record", "person")
 _LARGEST = 1 << 21  # numbers in one run
 _PERSON_ROWS = 40  # enough that the search's noise, a whole number, is not rounded up by much
 
@@ -184,29 +196,60 @@ def mechanisms(mu: float) -> Iterator[Target]:
     for noise in ("rounded", "discrete"):
         for unit in UNITS:
             yield _target(_plan(mu, "table", unit, noise))
-    for unit in ("record", "person"):
+    for unit in _WHOLE_ROWS:
         yield _target(_plan(mu, "table", unit, clip_radius=1.0))
     yield Target("table twice", "entry", "rounded", mu, lambda: _twice(mu))
-    for unit in ("entry", "readings", "record", "person"):
+    for unit in _SUMMED:
         yield _target(_plan(mu, "moments", unit, adaptive=False))
     yield _target(_plan(mu, "moments", "record", clip_radius="private"))
-    for unit in ("record", "person"):
+    for unit in _SUMMED:
         yield _target(_plan(mu, "moments", unit))
+    for unit in _WHOLE_ROWS:
+        yield _target(_plan(mu, "moments", unit, scale="linear"))
         yield _target(_plan(mu, "moments", unit, names="ab", dependence="curved"))
     yield _target(_plan(mu, "synthetic", "record"))
 
 
 def parts() -> Iterator[Target]:
     """Steps of a mechanism that a whole release gives a small share of its budget, here with all of it."""
+    for unit in _SUMMED:
+        yield _counts(unit)
+    for unit in _SUMMED:
+        yield _stage("first", "scores as they are", _plan(2.0, "moments", unit))
+    for unit in _WHOLE_ROWS:
+        yield _stage("shaped", "scores through a map", _plan(2.0, "moments", unit))
+    for unit in _SUMMED[::2]:
+        yield _stage("first", "standardised cells", _plan(2.0, "moments", unit, scale="linear"))
+    for unit in _WHOLE_ROWS:
+        yield _stage("shaped", "standardised cells through a map", _plan(2.0, "moments", unit, scale="linear"))
+    for unit in _WHOLE_ROWS:
+        yield _stage("first", "cosines of ranks", _plan(2.0, "moments", unit, names="ab", dependence="curved"))
+    for unit in _SUMMED:
+        yield _stage("presence", "which cells are there", _plan(2.0, "moments", unit))
+    for unit in _SUMMED:
+        columns = "abcdefgh" if unit in ("entry", "readings") else "abcd"
+        plan = _plan(2.0, "moments", unit, "whole", columns)
+        yield Target("one stage", unit, "scores drawn inside leaves", 2.0, partial(attack_jitter, plan))
     plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
-    yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_presence(plan, ROWS))
+    yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_row_number(plan, ROWS))
+
+
+def _counts(unit: str) -> Target:
+    """At a budget for which the noise, a whole number of rows, need not be rounded up by much."""
+    distance = counts_distance(_plan(1.0, "moments", unit).unit, columns=4)
+    mu = (1 + 1e-9) * distance / max(2, round(distance / 2))
+    return Target("one round of counts", unit, "rounded", mu, lambda: attack_counts(_plan(mu, "moments", unit), ROWS))
+
+
+def _stage(kind: StageKind, words: str, plan: Plan) -> Target:
+    return Target("one stage", plan.unit.name, words, plan.guarantee.mu, lambda: attack_stage(plan, _rows(plan), kind))
 
 
 def structures(mu: float) -> Iterator[Target]:
     """Everything about a release of each form that is not a noised number."""
     for form, unit in (("table", "record"), ("moments", "person"), ("synthetic", "record")):
-        yield from structures_of(_plan(mu, form, unit))
+        yield from structures_of(_plan(mu, form, unit, names="abc"))
 
 
 def structures_of(plan: Plan) -> Iterator[Target]:
@@ -225,17 +268,28 @@ def targets_of(plan: Plan) -> Iterator[Target]:
 
 
 def _noise_of(plan: Plan) -> str:
-    parts = [" and ".join(sorted({column.noise for column in plan.columns}, reverse=True))]
-    parts += ["clipped"] if plan.form == "table" and plan.clip_radius is not None else []
+    """The family of a table's noise; how moments, whose noise is always rounded, are made."""
+    if plan.form == "table":
+        families = " and ".join(sorted({column.noise for column in plan.columns}, reverse=True))
+        return families if plan.clip_radius is None else f"{families}, clipped"
+    parts = ["counts and stages" if plan.adaptive else "one stage"]
     parts += ["private radius"] if plan.clip_radius == "private" else []
-    parts += ["curved" if plan.dependence == "curved" else "two stages"] if plan.adaptive else []
+    parts += ["linear scale"] if plan.scale == "linear" else []
+    parts += ["curved"] if plan.dependence == "curved" else []
     return ", ".join(parts)
 
 
-def _target(plan: Plan, column: int | None = None) -> Target:
-    rows = COLUMN_ROWS if plan.unit.name == "column" else max(ROWS, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
-    _check_size(plan, rows)
+def _rows(plan: Plan) -> int:
+    """Of the table that is attacked. With many rows the ball is larger than any row of cosines is long."""
+    if plan.unit.name == "column":
+        return COLUMN_ROWS
+    least = CURVED_ROWS if plan.dependence == "curved" else ROWS
+    return max(least, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
 
+
+def _target(plan: Plan, column: int | None = None) -> Target:
+    rows = _rows(plan)
+    _check_size(plan, rows)
     labels = plan.form, plan.unit.name
     if column is None:
         return Target(*labels, _noise_of(plan), plan.guarantee.mu, partial(ATTACKS[plan.form], plan, rows))
@@ -249,7 +303,8 @@ def _check_size(plan: Plan, rows: int) -> None:
     if plan.form == "table":
         cells = unit.readings if unit.name == "readings" else unit.max_rows * p
     else:
-        cells = max(rows * p // 8, (3 * p if plan.dependence == "curved" else p) ** 2)
+        width = 3 * p if plan.dependence == "curved" else p
+        cells = max(rows * p // 8, width**2 * (MOST_STAGES // 2 if plan.adaptive else 1))
     if cells > _LARGEST:
         raise InputError(
             f"{p} columns that protect {unit.in_words} are too many numbers to attack at once: {cells}, where "
@@ -266,10 +321,10 @@ def _twice(mu: float) -> Together:
 
 
 def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", **release: Any) -> Plan:
-    """A few columns on [0, 1], or small counts where the noise is to be discrete."""
+    """A few columns on [0, 1], or small counts where the noise is to be "discrete" or the cells "whole"."""
     column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
-    if noise == "discrete":
-        column = {"kind": "integer", "lower": 0, "upper": 3, "noise": "discrete"}
+    if noise != "rounded":
+        column = {"kind": "integer", "lower": 0, "upper": 3, **({"noise": noise} if noise == "discrete" else {})}
     sizes: dict[str, dict[str, Any]] = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}
     if (form, unit) == ("table", "person"):
         release["row_counts"] = "public"

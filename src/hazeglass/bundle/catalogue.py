@@ -17,7 +17,7 @@ from hazeglass.bundle.sign import Signature
 from hazeglass.errors import BundleError, HazeglassWarning, warn
 from hazeglass.present.statement import statement
 
-_FIRST_OF_FORMAT = [0, 2]
+_FIRST_OF_FORMAT = [0, 3]
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
 
 # Name, Data Package type and description of a column.
@@ -26,11 +26,19 @@ _CROISSANT_TYPES = {"integer": "sc:Integer", "string": "sc:Text", "number": "sc:
 _MOMENT_FIELDS: list[Field] = [
     ("stage", "integer", "Stage number, from 1."),
     ("left", "string", "A column."),
-    ("left_power", "integer", "Which function of it: 1 itself, 2 and 3 its Hermite square and cube."),
+    ("left_power", "integer", "Which function of it: 1 itself, or the first, second or third cosine of its rank."),
     ("right", "string", "A second column; missing for the mean of the first."),
     ("right_power", "integer", "Which function of the second column."),
     ("value", "number", "Noisy mean, or noisy mean of the product of the two columns, on the stage's scale."),
     ("noise_sd", "number", "Standard deviation of the noise in value."),
+    ("map", "number", "Entry of the matrix that rows were multiplied by before they were clipped; 0 for means."),
+]
+_MARGINAL_FIELDS: list[Field] = [
+    ("round", "integer", "Round of counting, from 1."),
+    ("column", "string", "A column."),
+    ("lower", "number", "Where the leaf begins, on the scale where the public bounds are -1 and 1."),
+    ("upper", "number", "Where it ends; both are 0 in the row that counts missing cells."),
+    ("count", "integer", "Noisy number of cells in the leaf."),
 ]
 
 
@@ -48,7 +56,13 @@ def json_pieces(document: Mapping[str, Any]) -> Iterator[str]:
 
 
 def check_derived(folder: Path, manifest: Manifest, signature: Signature) -> tuple[str, ...]:
-    """Refuse a file that does not follow from release.json; returns those that this version cannot judge."""
+    """Refuse a file that does not follow from release.json; returns those that this version cannot judge.
+
+    release.json itself is written in one way only: spaces, escapes and digits that a parser drops could hold a message,
+    or mean something else to another one.
+    """
+    if not _says(folder / "release.json", json_pieces(manifest.to_json())):
+        raise BundleError("release.json is not written as hazeglass writes it. Ask the publisher for a new copy.")
     made_by = manifest.versions["hazeglass"]
     if [int(number) for number in re.findall("[0-9]+", made_by)[:2]] < _FIRST_OF_FORMAT:
         raise BundleError(
@@ -159,16 +173,16 @@ def _record_set(manifest: Manifest, table: str, fields: list[Field]) -> dict[str
 
 
 def _table_of(path: str) -> str:
-    return "moments" if path == "moments.parquet" else "rows"
+    return path.removesuffix(".parquet") if path in ("marginals.parquet", "moments.parquet") else "rows"
 
 
 def _tables(manifest: Manifest) -> dict[str, list[Field]]:
     """The columns of the moments, and of the rows, as far as the release has parts of them."""
     rows = [
-        (column.name, "number", f"{column.label}; public bounds {column.lower:g} to {column.upper:g}")
+        (column.name, "number", f"{column.label}; public bounds {column.lower:.15g} to {column.upper:.15g}")
         for column in manifest.columns
     ]
-    fields = {"moments": _MOMENT_FIELDS, "rows": rows}
+    fields = {"marginals": _MARGINAL_FIELDS, "moments": _MOMENT_FIELDS, "rows": rows}
     return {table: fields[table] for table in {_table_of(part.path) for part in manifest.files}}
 
 

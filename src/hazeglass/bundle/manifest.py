@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from numbers import Real
 from typing import Any, Literal, TypeVar, get_args
@@ -17,14 +17,16 @@ from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit
 
 FORMAT = "hazeglass-release"
-FORMAT_VERSION = "2.0"
+FORMAT_VERSION = "3.0"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 Form = Literal["table", "moments", "synthetic"]
+Scale = Literal["scores", "linear", "public"]
 Kind = Literal["continuous", "integer"]
 Noise = Literal["rounded", "discrete"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 NOISES: tuple[Noise, ...] = get_args(Noise)
 _NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
+_MOST_VALUES = 2**29  # of a whole-numbered column; borders of leaves do not tell more of them apart
 _UNSAID: Any = None
 FloatArray = npt.NDArray[np.float64]
 T = TypeVar("T")
@@ -120,12 +122,33 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Round:
+    """One round of noisy counts: how many cells of each column lie in each leaf of a public partition, or are missing.
+
+    Every count gets rounded Gaussian noise of scale `noise_scale`; partitions and counts stand in marginals.parquet.
+    """
+
+    mu: float
+    noise_scale: float
+
+
+@dataclass(frozen=True)
+class Standard:
+    """The linear scale: x = (u - centre) / scale by the released marginals, moved into [-largest, largest]."""
+
+    centre: tuple[float, ...]
+    scale: tuple[float, ...]
+    largest: float
+
+
+@dataclass(frozen=True)
 class Stage:
     """One set of noisy moments and everything public about how it was made.
 
-    Rows are x = (u - centre) / scale, u being the cell on [-1, 1] by the public bounds (`features` says which functions
-    of them); rows are clipped to the l2 ball of `radius`; the sums of x and x x^T get noise of
-    standard deviation tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2,
+    Rows are y = A x - centre, x being what `features` says of the columns (`of`: their numbers) on the release's scale,
+    A the map in moments.parquet (the identity where `mapped` is false). They are clipped to the l2 ball of `radius`, or
+    where cells are protected each entry to `box`; the sums of y and y y^T get noise of standard deviation
+    tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2,
     and are divided by `rows`: the number of rows, or, where persons are protected and it is secret (`count_weight`
     above 0), that number with noise of standard deviation tau / count_weight, moved into its public range.
     """
@@ -138,10 +161,17 @@ class Stage:
     steps: int
     family: str
     centre: tuple[float, ...]
-    scale: tuple[float, ...]
-    features: FeatureKind = "linear"
+    features: FeatureKind = "columns"
+    of: tuple[int, ...] = ()
+    box: float | None = None
+    mapped: bool = False
     rows: int = 0
     count_weight: float = 0.0
+
+    @property
+    def size(self) -> int:
+        """How many features a row has."""
+        return len(self.centre)
 
 
 @dataclass(frozen=True)
@@ -158,10 +188,9 @@ class RadiusSearch:
 
 @dataclass(frozen=True)
 class SyntheticNote:
-    """What stands between the released moments and the synthetic rows."""
+    """What, beside the released numbers, the synthetic rows follow from."""
 
-    widened: bool
-    repaired_by: float
+    seed: int
     integers_rounded: bool
 
 
@@ -204,6 +233,9 @@ class Manifest:
     attack_odds: tuple[tuple[float, float], ...] = ()
     simulation: bool
     clip_radius: float | None = None
+    scale: Scale | None = None
+    rounds: tuple[Round, ...] = ()
+    standard: Standard | None = None
     stages: tuple[Stage, ...] = ()
     radius_search: RadiusSearch | None = None
     synthetic: SyntheticNote | None = None
@@ -248,18 +280,14 @@ class Manifest:
         return _made(cls, made)
 
 
-def pooled_rows(stages: Sequence[Stage]) -> int:
-    """The number of rows of a release whose stages each state one: the mean by how well each is known.
+def unit_step(column: Column, scale: Scale | None) -> float:
+    """Between the values of a whole-numbered column on [-1, 1]; 0 for others, and where a transform has bent them or
+    they are so many that they might as well be real numbers.
 
-    >>> made = {"mu": 1.0, "radius": 2.0, "clipped": True, "mean_weight": 1.0, "tau": 1.0, "steps": 1}
-    >>> made |= {"family": "rounded-gaussian", "centre": (), "scale": ()}
-    >>> pooled_rows([Stage(**made, rows=90, count_weight=1.0), Stage(**made, rows=120, count_weight=2.0)])
-    114
+    Ranks do not change under a transform, so that scores leave it out.
     """
-    if not all(stage.count_weight for stage in stages):
-        return stages[-1].rows
-    weights = [(stage.count_weight / stage.tau) ** 2 for stage in stages]
-    return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
+    whole = column.kind == "integer" and (scale == "scores" or column.transform is None)
+    return 2 / (column.upper - column.lower) if whole and column.upper - column.lower < _MOST_VALUES else 0.0
 
 
 def _check_words(column: Column) -> None:
@@ -322,8 +350,14 @@ def _short(value: object) -> str:
 
 # ------------------------------------------------------------------------------------------------- to and from JSON
 
-_NESTED = {"unit": Unit, "radius_search": RadiusSearch, "synthetic": SyntheticNote, "ledger": LedgerReference}
-_NESTED_LISTS = {"stages": Stage, "files": Part}
+_NESTED = {
+    "unit": Unit,
+    "standard": Standard,
+    "radius_search": RadiusSearch,
+    "synthetic": SyntheticNote,
+    "ledger": LedgerReference,
+}
+_NESTED_LISTS = {"rounds": Round, "stages": Stage, "files": Part}
 # What the two numbers of a pair are called there.
 _PAIRS = {
     "epsilon_delta_curve": ("epsilon", "delta"),

@@ -1,4 +1,4 @@
-"""Released moments and the file they travel in: one row per number, moments.parquet."""
+"""Released numbers and the files they travel in: counts in marginals.parquet, moments in moments.parquet."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.cells import LARGEST_VALUE
+from hazeglass.bundle.manifest import Manifest, Stage
 from hazeglass.errors import BundleError
+from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import DEGREES, Feature, features_of
 
 if TYPE_CHECKING:
@@ -18,35 +21,29 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 _ENTRIES_AT_ONCE = 1 << 20
-MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd"]
+MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
+MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
+MOST_LEAVES = 64
 
 
 @dataclass(frozen=True, eq=False)
 class ReleasedMoments:
-    """Noisy mean and second moments of one stage's features, with the standard deviation of each entry's noise."""
+    """Noisy mean and second moments of one stage's features, with the standard deviation of each entry's noise.
+
+    map  the symmetric matrix that rows were multiplied by before they were clipped; None for the identity
+    """
 
     features: tuple[Feature, ...]
     mean: FloatArray
     second: FloatArray
     mean_noise_sd: FloatArray
     second_noise_sd: FloatArray
+    map: FloatArray | None = None
 
     def covariance(self, n: int) -> FloatArray:
         """Unbiased covariance of the features: the noise of a mean, squared, is taken back from the diagonal."""
         product = np.outer(self.mean, self.mean) - np.diag(self.mean_noise_sd**2)
         return np.asarray((self.second - product) * n / (n - 1))
-
-    def linear_part(self) -> ReleasedMoments:
-        """The moments of the columns themselves."""
-        kept = np.array([k for k, feature in enumerate(self.features) if feature.power == 1])
-        both = np.ix_(kept, kept)
-        return ReleasedMoments(
-            tuple(self.features[k] for k in kept),
-            self.mean[kept],
-            self.second[both],
-            self.mean_noise_sd[kept],
-            self.second_noise_sd[both],
-        )
 
 
 def moment_rows(features: int) -> int:
@@ -68,7 +65,8 @@ def moments_schema() -> pa.Schema:
     """Columns of moments.parquet; `right` is null where the row is a mean."""
     import pyarrow as pa
 
-    types = [pa.int8(), pa.string(), pa.int8(), pa.string(), pa.int8(), pa.float64(), pa.float64()]
+    numbers = [pa.float64()] * 3
+    types = [pa.int8(), pa.string(), pa.int8(), pa.string(), pa.int8(), *numbers]
     return pa.schema(list(zip(MOMENT_COLUMNS, types, strict=True)))
 
 
@@ -80,33 +78,40 @@ def moments_to_arrow(stages: Sequence[ReleasedMoments]) -> Iterator[pa.RecordBat
     for number, stage in enumerate(stages, start=1):
         columns = pa.array([feature.column for feature in stage.features])
         powers = pa.array([feature.power for feature in stage.features], type=pa.int8())
-        for left, right, value, noise in _entries(stage):
+        for left, right, *values in _entries(stage):
             at_left, at_right = pa.array(left), pa.array(right, mask=right < 0)
             kind = pa.array(np.full(left.size, number, dtype=np.int8))
             names = columns.take(at_left), powers.take(at_left), columns.take(at_right), powers.take(at_right)
-            yield pa.RecordBatch.from_arrays([kind, *names, pa.array(value), pa.array(noise)], schema=schema)
+            yield pa.RecordBatch.from_arrays([kind, *names, *map(pa.array, values)], schema=schema)
 
 
-def _entries(stage: ReleasedMoments) -> Iterator[tuple[IndexArray, IndexArray, FloatArray, FloatArray]]:
-    """Numbers of the features, value and noise of every entry, some at a time; a mean has -1 for its right feature."""
+def _entries(stage: ReleasedMoments) -> Iterator[tuple[IndexArray, IndexArray, FloatArray, FloatArray, FloatArray]]:
+    """Numbers of the features, value, noise and map of every entry, some at a time; a mean has -1 on its right."""
     p = len(stage.features)
-    yield np.arange(p), np.full(p, -1), stage.mean, stage.mean_noise_sd
+    yield np.arange(p), np.full(p, -1), stage.mean, stage.mean_noise_sd, np.zeros(p)
     step = _matrix_rows(p)
     for start in range(0, p, step):
         i, j = np.triu_indices(min(step, p - start), 0, p - start)
         i, j = i + start, j + start
-        yield i, j, stage.second[i, j], stage.second_noise_sd[i, j]
+        mapped = (i == j).astype(np.float64) if stage.map is None else stage.map[i, j]
+        yield i, j, stage.second[i, j], stage.second_noise_sd[i, j], mapped
 
 
-def moments_from_arrow(table: pa.Table, stage: int, names: tuple[str, ...], kind: str) -> ReleasedMoments:
+def stage_names(names: tuple[str, ...], stage: Stage) -> tuple[str, ...]:
+    """The columns that took part in a stage."""
+    return tuple(names[k] for k in stage.of) if stage.of else names
+
+
+def moments_from_arrow(table: pa.Table, number: int, names: tuple[str, ...], stage: Stage) -> ReleasedMoments:
     """One stage back from the file, refused when an entry is missing, unknown or not a number."""
     import pyarrow.compute as pc
 
+    names, kind = stage_names(names, stage), stage.features
     features = features_of(names, kind)
     p = len(features)
-    table = table.filter(pc.equal(table["stage"], stage))
+    table = table.filter(pc.equal(table["stage"], number))
     left, right = (_feature_numbers(table, side, names, DEGREES[kind]) for side in ("left", "right"))
-    value, noise = (table[name].to_numpy().astype(np.float64) for name in ("value", "noise_sd"))
+    value, noise, mapped = (table[name].to_numpy().astype(np.float64) for name in ("value", "noise_sd", "map"))
     is_mean = table["right"].is_null().to_numpy()
     if (left < 0).any() or (right[~is_mean] < 0).any():
         raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
@@ -116,9 +121,13 @@ def moments_from_arrow(table: pa.Table, stage: int, names: tuple[str, ...], kind
     i, j = left[~is_mean], right[~is_mean]
     second[i, j] = second[j, i] = value[~is_mean]
     second_sd[i, j] = second_sd[j, i] = noise[~is_mean]
-    if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd)):
+    through = np.full((p, p), np.nan)
+    through[i, j] = through[j, i] = mapped[~is_mean]
+    if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd, through)):
         raise BundleError("moments.parquet lacks an entry or holds a value that is not a number. Ask for a new copy.")
-    return ReleasedMoments(features, mean, second, mean_sd, second_sd)
+    if mapped[is_mean].any() or (not stage.mapped and not np.array_equal(through, np.eye(p))):
+        raise BundleError("moments.parquet holds a map where release.json states none. Do not rely on it.")
+    return ReleasedMoments(features, mean, second, mean_sd, second_sd, through if stage.mapped else None)
 
 
 def _feature_numbers(table: pa.Table, side: str, names: tuple[str, ...], degrees: int) -> IndexArray:
@@ -134,3 +143,98 @@ def _feature_numbers(table: pa.Table, side: str, names: tuple[str, ...], degrees
     power = pc.fill_null(table[f"{side}_power"], 0).to_numpy()
     known = (column >= 0) & (power >= 1) & (power <= degrees)
     return np.where(known, column.astype(np.int64) * degrees + power - 1, -1)
+
+
+def pooled_rows(stages: Sequence[Stage]) -> int:
+    """The number of rows of a release whose stages each state one: the mean by how well each is known.
+
+    >>> made = {"mu": 1.0, "radius": 2.0, "clipped": True, "mean_weight": 1.0, "tau": 1.0, "steps": 1}
+    >>> made |= {"family": "rounded-gaussian", "centre": ()}
+    >>> pooled_rows([Stage(**made, rows=90, count_weight=1.0), Stage(**made, rows=120, count_weight=2.0)])
+    114
+    """
+    if not all(stage.count_weight for stage in stages):
+        return stages[-1].rows
+    weights = [(stage.count_weight / stage.tau) ** 2 for stage in stages]
+    return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
+
+
+def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:
+    """The noise stated beside each moment is that of the stage."""
+    stage = manifest.stages[number]
+    off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
+    claims = (
+        (released.mean_noise_sd, stage.tau / stage.mean_weight),
+        (np.diag(released.second_noise_sd), np.sqrt(2) * stage.tau),
+        (off_diagonal, stage.tau),
+    )
+    for stated, expected in claims:
+        if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
+            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
+    if not max(np.abs(released.mean).max(), np.abs(released.second).max()) <= LARGEST_VALUE:
+        raise BundleError("moments.parquet holds a number too large to be one. Ask for a new copy.")
+    return released
+
+
+# ------------------------------------------------------------------------------------------------------------ marginals
+
+
+def marginals_schema() -> pa.Schema:
+    """Columns of marginals.parquet; the bounds of a leaf are on [-1, 1], and both 0 in the row of missing cells."""
+    import pyarrow as pa
+
+    types = [pa.int8(), pa.string(), pa.float64(), pa.float64(), pa.int64()]
+    return pa.schema(list(zip(MARGINAL_COLUMNS, types, strict=True)))
+
+
+def marginals_to_arrow(names: tuple[str, ...], rounds: Sequence[Sequence[Counts]]) -> Iterator[pa.RecordBatch]:
+    """Round after round, column after column, its leaves in order and then its missing cells."""
+    import pyarrow as pa
+
+    for number, columns in enumerate(rounds, start=1):
+        sizes = [one.counts.size + 1 for one in columns]
+        yield pa.RecordBatch.from_arrays(
+            [
+                pa.array(np.full(sum(sizes), number, dtype=np.int8)),
+                pa.array(names).take(pa.array(np.repeat(np.arange(len(names)), sizes))),
+                pa.array(np.concatenate([[*one.borders[:-1], 0.0] for one in columns])),
+                pa.array(np.concatenate([[*one.borders[1:], 0.0] for one in columns])),
+                pa.array(np.concatenate([[*one.counts, one.missing] for one in columns]).astype(np.int64)),
+            ],
+            schema=marginals_schema(),
+        )
+
+
+def marginals_from_arrow(table: pa.Table, manifest: Manifest, noise_sds: Sequence[float]) -> list[list[Counts]]:
+    """The counts of every round and column, refused where they are not in order."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    p = len(manifest.names)
+    wrong = BundleError("marginals.parquet does not hold the counts of every column in order. Ask for a new copy.")
+    if any(part.null_count for part in table.columns):
+        raise wrong
+    number = table["round"].to_numpy().astype(np.int64)
+    chunks = table["column"].dictionary_encode().chunks
+    known = pa.array(manifest.names, type=pa.string())
+    found = [pc.index_in(chunk.dictionary, known).take(chunk.indices) for chunk in chunks]
+    column = pc.fill_null(pa.chunked_array(found, type=pa.int32()), -1).to_numpy().astype(np.int64)
+    lower, upper = (table[name].to_numpy().astype(np.float64) for name in ("lower", "upper"))
+    count = table["count"].to_numpy().astype(np.float64)
+    place = (number - 1) * p + column
+    expected = np.arange(len(manifest.rounds) * p)
+    if (column < 0).any() or not (np.isfinite(lower).all() and np.isfinite(upper).all()):
+        raise wrong
+    starts = np.flatnonzero(np.diff(place, prepend=-1))
+    if not np.array_equal(place[starts], expected):
+        raise wrong
+    rounds: list[list[Counts]] = [[] for _ in manifest.rounds]
+    for k, (start, end) in enumerate(zip(starts, [*starts[1:], place.size], strict=True)):
+        low, high = lower[start : end - 1], upper[start : end - 1]
+        borders = np.append(low, high[-1:])
+        adjacent = np.array_equal(low[1:], high[:-1]) and bool(np.all(np.diff(borders) > 0))
+        if end - start < 2 or not adjacent or lower[end - 1] != 0 or upper[end - 1] != 0:
+            raise wrong
+        counts = Counts(borders, count[start : end - 1], float(count[end - 1]), noise_sds[k // p])
+        rounds[k // p].append(counts)
+    return rounds

@@ -6,23 +6,32 @@ A forger who recomputes every hash can still not state a mu that the stated nois
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
+from itertools import pairwise
 
 import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage, pooled_rows
-from hazeglass.bundle.moments import ReleasedMoments, moment_rows
+from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage
+from hazeglass.bundle.moments import MOST_LEAVES, moment_rows, pooled_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
-from hazeglass.features.standardise import standardisation
-from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, lattice_noise
+from hazeglass.features.shaping import (
+    BOX,
+    LARGEST_LINEAR,
+    MOST_STAGES,
+)
+from hazeglass.guarantee.explain import LARGEST_DELTA, explain
+from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
 from hazeglass.guarantee.units import (
     Unit,
     bisect_radius,
     count_weight,
+    counts_distance,
     fewest_steps_in_ball,
     moments_distance,
     questions,
@@ -30,6 +39,8 @@ from hazeglass.guarantee.units import (
     table_distance,
 )
 
+_SOFTWARE = ("hazeglass", "python", "numpy", "pyarrow")
+_VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}((a|b|rc|\.dev|\.post)[0-9]{1,8})?(\+[a-z0-9.]{0,12})?")
 _TOLERANCE = 1e-6
 _ROUNDING = 1e-9  # what the same arithmetic on another computer may change
 # Noise is made of numbers of 128 bits, so no draw of it is closer to the ideal; the worst of ours is off by 2^-109.8.
@@ -40,20 +51,17 @@ def check_manifest(manifest: Manifest, sums: dict[str, str]) -> None:
     """Files, names, numbers and the promise agree with each other."""
     _check_listing(manifest, sums)
     _check_shape(manifest)
+    _check_ledger(manifest)
+    _check_versions(manifest)
     try:
         _check_quotes(manifest)
-        stated = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
+        _check_mu(manifest)
         _check_slack(manifest)
     except BundleError:
         raise
     except (ArithmeticError, ValueError) as error:
         detail = f": {error}" if isinstance(error, InputError) else "."
         raise BundleError(f"release.json states noise or a promise that no release can have{detail}") from None
-    if not stated <= manifest.mu * (1 + _TOLERANCE):
-        raise BundleError(
-            f"release.json states mu = {manifest.mu:g}, but the noise it describes only gives mu = {stated:.6g} for "
-            f"{manifest.unit.in_words}. Do not rely on it."
-        )
 
 
 def _check_listing(manifest: Manifest, sums: dict[str, str]) -> None:
@@ -84,14 +92,13 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError(
             "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
         )
-    if bool(manifest.stages) == table or (table and manifest.radius_search is not None):
+    of_moments = manifest.scale, manifest.standard, manifest.radius_search
+    if bool(manifest.stages) == table or (table and (manifest.rounds or any(one is not None for one in of_moments))):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
-    if manifest.form == "synthetic" and manifest.stages[-1].features != "linear":
-        raise BundleError("release.json has synthetic rows of moments that no rows are made from. Do not rely on it.")
+    if not table:
+        _check_stages(manifest)
     if (manifest.clip_radius is not None) > table or (manifest.synthetic is not None) != (manifest.form == "synthetic"):
         raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
-    if any(len(stage.centre) != p or len(stage.scale) != p for stage in manifest.stages):
-        raise BundleError("release.json has a stage that does not describe every column. Ask for a new copy.")
     person = unit.name == "person"
     if (manifest.persons is not None) != person or (manifest.row_counts is not None) != (person and table):
         raise BundleError("release.json must state the number of persons where it protects them, and only there.")
@@ -115,40 +122,113 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError(f"release.json protects {unit.name!r} and counts another unit. Do not rely on it.")
 
 
+def _check_stages(manifest: Manifest) -> None:
+    """Counts and stages are those that a plan can lead to: what the promise is derived for, and nothing else."""
+    p, scale, stages = len(manifest.columns), manifest.scale, manifest.stages
+    wrong = BundleError("release.json states counts or stages that no plan leads to. Do not rely on it.")
+    adaptive = scale in ("scores", "linear")
+    if scale is None or bool(manifest.rounds) != adaptive or (manifest.standard is not None) != (scale == "linear"):
+        raise wrong
+    line = manifest.standard
+    if line is not None and not (len(line.centre) == len(line.scale) == p and line.largest == LARGEST_LINEAR):
+        raise wrong
+    if adaptive and manifest.radius_search is not None:
+        raise wrong
+    boxed = manifest.unit.name not in ("record", "person")
+    for number, stage in enumerate(stages):
+        taking = len(stage.of) or p
+        presence = stage.features == "presence"
+        if stage.size != taking * DEGREES[stage.features] or bool(stage.of) != presence or (presence and number > 0):
+            raise wrong
+        if any(a >= b for a, b in pairwise(stage.of)) or (stage.of and stage.of[-1] >= p):
+            raise wrong
+        if (stage.box is not None) != boxed or stage.clipped == boxed:
+            raise wrong
+        if boxed and stage.box != (1.0 if presence or not adaptive else BOX):
+            raise wrong
+        longest = math.sqrt(stage.size) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
+        if (boxed or presence) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):
+            raise wrong
+    shaped = [stage for stage in stages if stage.features != "presence"]
+    kinds = {stage.features for stage in shaped}
+    one_only = not adaptive or boxed or "cosines" in kinds
+    if (
+        len(kinds) != 1
+        or not 1 <= len(shaped) <= (1 if one_only else MOST_STAGES)
+        or (not adaptive and len(stages) > 1)
+    ):
+        raise wrong
+    if "cosines" in kinds and (scale != "scores" or boxed or manifest.form == "synthetic"):
+        raise wrong
+    if shaped[0].mapped or any(shaped[0].centre) or any(s.mapped or any(s.centre) for s in stages[: -len(shaped)]):
+        raise wrong
+
+
 def _check_quotes(manifest: Manifest) -> None:
-    """Epsilon, its curve and the odds follow from mu."""
-    guarantee = manifest.guarantee
-    for epsilon, delta in ((manifest.epsilon, manifest.delta), *manifest.epsilon_delta_curve):
-        true = guarantee.epsilon(delta)
-        if not abs(true - epsilon) <= _TOLERANCE * max(1.0, true):
-            raise BundleError(
-                f"release.json states epsilon = {epsilon:g}, but mu = {manifest.mu:g} means {true:.6g} at "
-                f"delta = {delta:g}. Do not rely on it."
-            )
-    for rate, hits in manifest.attack_odds:
-        true = guarantee.true_positive_rate(rate)
-        if not abs(true - hits) <= _TOLERANCE:
-            raise BundleError(
-                f"release.json states attack odds of {hits:g} where mu = {manifest.mu:g} means {true:.6g}. "
-                "Do not rely on it."
-            )
+    """Epsilon, its curve and the odds are what mu means, at the deltas and rates that every release states."""
+    if manifest.delta > LARGEST_DELTA:
+        raise BundleError(
+            f"release.json quotes epsilon at delta = {manifest.delta:g}, and {LARGEST_DELTA:g} is the most that says "
+            "anything. Do not rely on it."
+        )
+    words = explain(manifest.guarantee, manifest.unit, manifest.delta)
+    odds = tuple((one.false_positive_rate, one.true_positive_rate) for one in words.odds)
+    for what, stated, true in (
+        ("epsilon", ((manifest.epsilon, manifest.delta),), ((words.epsilon, words.delta),)),
+        ("a curve of epsilons", manifest.epsilon_delta_curve, words.curve),
+        ("attack odds", manifest.attack_odds, odds),
+    ):
+        if len(stated) != len(true) or not np.allclose(stated, true, rtol=_TOLERANCE, atol=_TOLERANCE * _TOLERANCE):
+            raise BundleError(f"release.json states {what} that mu = {manifest.mu:g} does not mean. Do not rely on it.")
+
+
+def _check_mu(manifest: Manifest) -> None:
+    """The promise is no smaller than the noise gives."""
+    given = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
+    if not given <= manifest.mu * (1 + _TOLERANCE):
+        raise BundleError(
+            f"release.json states mu = {manifest.mu:g}, but the noise it describes only gives mu = {given:.6g} for "
+            f"{manifest.unit.in_words}. Do not rely on it."
+        )
+
+
+def _check_versions(manifest: Manifest) -> None:
+    """The statement names what made the release: nothing else may stand there."""
+    known = manifest.versions.keys() <= set(_SOFTWARE)
+    if not known or not all(_VERSION.fullmatch(version) for version in manifest.versions.values()):
+        raise BundleError(
+            f"release.json names other software than {', '.join(_SOFTWARE)}, or versions that are none. Do not rely on "
+            "it."
+        )
+
+
+def _check_ledger(manifest: Manifest) -> None:
+    """Of a charge only this can be told without the ledger: that a simulation has none, and how a ledger is named."""
+    ledger = manifest.ledger
+    if ledger is not None and (manifest.simulation or not ledger.dataset.isprintable()):
+        raise BundleError("release.json names a charge that no ledger can hold. Do not rely on it.")
 
 
 def _check_slack(manifest: Manifest) -> None:
-    """What the sampler's distance from the ideal adds to delta is not less than the best one's, nor more than ours."""
-    search = manifest.radius_search
-    answers = 0 if search is None else len(search.answers)
-    draws = answers + sum(
-        moment_rows(len(stage.centre) * DEGREES[stage.features]) + (stage.count_weight > 0) for stage in manifest.stages
-    )
+    """What the sampler's distance from the ideal adds to delta: in tables what follows from the noise, in moments not
+    less than the best sampler's, nor more than ours."""
+    search, epsilon = manifest.radius_search, manifest.epsilon
     if manifest.form == "table":
-        draws = manifest.n * len(manifest.columns)
-    losses = [(manifest.delta_slack, (1 + math.exp(min(manifest.epsilon, 600.0))) * draws)]
+        laws = Counter((c.cell_noise.family, c.cell_noise.scale) for c in manifest.columns if c.cell_noise is not None)
+        row = sum(times * total_variation(lattice_noise(*law)) for law, times in laws.items())
+        if not math.isclose(manifest.delta_slack, delta_slack(epsilon, manifest.n * row), rel_tol=_TOLERANCE):
+            raise BundleError("release.json states another sampler than its noise is drawn with. Do not rely on it.")
+        return
+    answers = 0 if search is None else len(search.answers)
+    draws = answers + sum(moment_rows(stage.size) + (stage.count_weight > 0) for stage in manifest.stages)
+    counts = len(manifest.rounds) * len(manifest.columns)  # each of two leaves at least, and missing cells
+    fewest, most = draws + 2 * counts, draws + (MOST_LEAVES + 1) * counts
+    losses = [(manifest.delta_slack, delta_slack(epsilon, fewest), delta_slack(epsilon, most))]
     if search is not None:
-        losses.append((search.total_variation, float(answers)))
-    if any(loss < times * _LEAST_LOSS_PER_DRAW * (1 - _TOLERANCE) for loss, times in losses):
+        losses.append((search.total_variation, float(answers), float(answers)))
+    if any(loss < fewest * _LEAST_LOSS_PER_DRAW * (1 - _TOLERANCE) for loss, fewest, _ in losses):
         raise BundleError("release.json states a sampler that is closer to the ideal than any is. Do not rely on it.")
-    if any(loss > times * _MOST_LOSS_PER_DRAW for loss, times in losses):
+    if any(loss > most * _MOST_LOSS_PER_DRAW for loss, _, most in losses):
         raise BundleError(
             "release.json states a sampler that is farther from the ideal than ours is. Do not rely on it."
         )
@@ -200,18 +280,21 @@ def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
         raise BundleError(f"column {column.name[:100]!r}: its lattice starts elsewhere. Do not rely on it.")
     if whole and not spec.step.is_integer():
         raise BundleError(f"column {column.name[:100]!r}: whole numbers are no whole steps apart. Do not rely on it.")
+    if not whole and spec.scale * spec.step < 4 * np.spacing(abs(column.centre) + column.half_width):
+        raise BundleError(f"column {column.name[:100]!r}: its noise is lost in the rounding of 64-bit numbers.")
     # Integers count from the lower bound, other cells from the middle; a float's last bits are no step.
     half = column.half_width / spec.step * (1 - 1e-12)
     return noise, math.ceil(2 * half) if whole else 2 * math.ceil(half)
 
 
 def _moments_mu(manifest: Manifest) -> float:
-    """The mu that the noise of all stages, and of the search for a radius, gives together."""
+    """The mu that the noise of all counts and stages, and of the search for a radius, gives together."""
+    distance = counts_distance(manifest.unit, columns=len(manifest.columns)) if manifest.rounds else 0.0
     spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
-    if not _is_plain(manifest.stages[0]):
-        raise BundleError(
-            "release.json has a first stage that is not about the public centre on the public scale. Do not rely on it."
-        )
+    for one in manifest.rounds:
+        if not distance / one.mu * (1 - _TOLERANCE) <= one.noise_scale <= distance / one.mu * (1 + _TOLERANCE) + 1:
+            raise BundleError("release.json has counts of another mu than their noise gives. Do not rely on it.")
+        spent.append(distance / one.noise_scale)
     search = manifest.radius_search
     if any(stage.rows != manifest.n for stage in manifest.stages if not stage.count_weight):
         raise BundleError("release.json has a stage of another number of rows than the release. Ask for a new copy.")
@@ -251,41 +334,21 @@ def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
 
 
 def _stage_mu(stage: Stage, unit: Unit) -> float:
-    p = len(stage.centre)
-    rows_in_ball = unit.name in ("record", "person")
-    plain = _is_plain(stage)
-    if not rows_in_ball and not plain:
-        raise BundleError("release.json rescales rows in a unit that does not allow it. Do not rely on it.")
-    if not stage.clipped and not (plain and stage.radius >= math.sqrt(p) * (1 - _TOLERANCE)):
-        raise BundleError("release.json has a stage with neither clipped rows nor the box's radius. Do not rely on it.")
     most = count_weight(stage.radius) * (1 + _TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
-    columns = p * DEGREES[stage.features]
     if stage.clipped:
-        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(columns, "moments"))
-    mu = moments_distance(unit, columns=columns, radius=stage.radius, mean_weight=stage.mean_weight) / stage.tau
+        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.size, "moments"))
+    elif not (stage.steps * (stage.box or 1.0)).is_integer():
+        raise BundleError("release.json has a lattice on which rounded cells leave their box. Do not rely on it.")
+    mu = (
+        moments_distance(
+            unit, columns=stage.size, radius=stage.radius, mean_weight=stage.mean_weight, box=stage.box or 1.0
+        )
+        / stage.tau
+    )
     if not abs(mu - stage.mu) <= _TOLERANCE * stage.mu:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
         )
     return mu
-
-
-def _is_plain(stage: Stage) -> bool:
-    return not any(stage.centre) and all(scale == 1 for scale in stage.scale) and stage.features == "linear"
-
-
-def check_standardised(stages: Sequence[Stage], moments: Sequence[ReleasedMoments]) -> None:
-    """A second stage has the centre and the scale that the rule makes of what the first one released, and no other:
-    numbers from elsewhere may be the data's own."""
-    for stage, before in zip(stages[1:], moments, strict=False):
-        squares, noise = np.diag(before.second), np.diag(before.second_noise_sd)
-        with np.errstate(all="ignore"):  # whatever a forger wrote; what is not a number equals nothing
-            expected = standardisation(before.mean, squares, before.mean_noise_sd, noise)
-        for stated, made in zip((stage.centre, stage.scale), expected, strict=True):
-            if not np.allclose(stated, made, rtol=_ROUNDING, atol=_ROUNDING * 1e-3):
-                raise BundleError(
-                    "release.json has a stage whose centre or scale does not follow from the stage before it. "
-                    "Do not rely on it."
-                )

@@ -6,50 +6,60 @@ Parquet parts have the columns, types and rows that release.json describes, and 
 from __future__ import annotations
 
 import hashlib
+import io
+import math
 import shutil
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import check_derived
-from hazeglass.bundle.footer import PHYSICAL_TYPES, footer_rows
-from hazeglass.bundle.manifest import CellNoise, Column, Manifest
+from hazeglass.bundle.cells import check_cells, check_spread
+from hazeglass.bundle.followed import check_followed
+from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
+from hazeglass.bundle.manifest import Column, Manifest, unit_step
 from hazeglass.bundle.moments import (
+    MARGINAL_COLUMNS,
     MOMENT_COLUMNS,
+    MOST_LEAVES,
     ReleasedMoments,
+    check_moments,
+    marginals_from_arrow,
+    marginals_schema,
     moment_batches,
     moment_rows,
     moments_from_arrow,
     moments_schema,
 )
-from hazeglass.bundle.promise import check_manifest, check_standardised
+from hazeglass.bundle.pages import check_dictionaries, check_pages
+from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
-from hazeglass.bundle.synthetic import check_synthetic
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic, synthetic_rows
 from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
 from hazeglass.bundle.verify import check_files, parse_checksums, read_checksums, read_manifest
+from hazeglass.bundle.writer import part_rows, repeats, row_groups
 from hazeglass.errors import BundleError
-from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.fitting import Counts
+from hazeglass.features.marginal import Marginal
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lattice import RoundedGaussian
 
 if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
 _BLOCK_CELLS = 1 << 19
-# Noise as wide as a lattice step has more than a bit per cell, so that many such cells in a byte hold no noise.
-# Narrower noise may leave every cell as it was, and equal cells take hardly any bytes.
-_CELLS_PER_BYTE = 200
-_FREE_CELLS = 1 << 20
+_FREE_CELLS = 1 << 20  # the fewest bytes are those of a mean, which few cells need not keep
 # A cell takes 8 bytes, and 8 more in a dictionary; the rest is for row groups, each of which names every column again.
 _BYTES_PER_CELL = 32
 _BYTES_PER_FILE, _BYTES_PER_COLUMN, _TIMES_A_NAME = 1 << 16, 1 << 10, 8
-_LARGEST_VALUE, _LARGEST_WHOLE = 1e150, 2**53
 
 
 @dataclass(frozen=True)
@@ -89,87 +99,114 @@ class Release:
 
         if self.form == "moments":
             raise BundleError("a moments release holds no rows. Use release.moments(), or hg.recover(release).")
-        try:
-            table = _check_rows(pa.concat_tables(self._part(name) for name in self.parts), self.columns)
-        except pa.ArrowInvalid:
-            raise BundleError("the parts of the table do not have the same columns. Ask for a new copy.") from None
-        if self.form == "synthetic":
-            batches = table.to_batches(max_chunksize=self._block_rows)
-            check_synthetic(self.manifest, self.moments()[-1], (_numbers(batch) for batch in batches))
+        table = pa.concat_tables(group for name in self.parts for group in self._groups(name))
+        self._check_blocks(self._checked(batch) for batch in table.to_batches(max_chunksize=self._block_rows))
         return table
 
     def moments(self) -> tuple[ReleasedMoments, ...]:
         """The released moments, one set per stage."""
+        import pyarrow as pa
+
         if self.form == "table":
             raise BundleError("a table release holds rows, not moments. Use release.table(), or hg.recover(release).")
-        table = self._part("moments.parquet")
+        table = pa.concat_tables(self._groups("moments.parquet"))
         names = self.manifest.names
         return tuple(
-            _check_moments(moments_from_arrow(table, k + 1, names, stage.features), self.manifest, k)
+            check_moments(moments_from_arrow(table, k + 1, names, stage), self.manifest, k)
             for k, stage in enumerate(self.manifest.stages)
         )
 
+    def marginals(self) -> tuple[Marginal, ...]:
+        """What the released counts say of each column's distribution; of none where a release has no counts."""
+        return tuple(
+            Marginal(rounds, unit_step(column, self.manifest.scale))
+            for column, rounds in zip(self.columns, zip(*self._counts(), strict=True), strict=False)
+        )
+
+    def _counts(self) -> list[list[Counts]]:
+        """Of every round and column."""
+        import pyarrow as pa
+
+        rounds = self.manifest.rounds
+        if not rounds:
+            return []
+        deviations = [math.sqrt(RoundedGaussian(one.noise_scale).variance) for one in rounds]
+        return marginals_from_arrow(pa.concat_tables(self._groups("marginals.parquet")), self.manifest, deviations)
+
     @property
+    def _made_up(self) -> SyntheticRows:
+        return synthetic_rows(self.manifest, self.moments(), self.marginals())
+
+    @cached_property
     def parts(self) -> tuple[str, ...]:
         """Names of the files that hold the rows, in order."""
         return tuple(_parts_below(self.manifest, "data/"))
 
     def part_rows(self, name: str) -> int:
-        """How many rows one of them holds, from its footer."""
-        import pyarrow.parquet as pq
-
-        return int(pq.read_metadata(self.path / name).num_rows)
+        """How many rows one of them holds."""
+        size, last = part_rows(len(self.columns)), self.parts[-1]
+        return self.n - size * (len(self.parts) - 1) if name == last else size
 
     def blocks(self, name: str) -> Iterator[npt.NDArray[np.float64]]:
         """The rows of one part as numbers, some at a time; every cell is checked as in :meth:`table`."""
-        import pyarrow as pa
-
-        rows = self._block_rows
-        with self._opened(name) as file, _readable(name):
-            for group in range(file.num_row_groups):  # one at a time, as in _part
-                for batch in file.iter_batches(rows, row_groups=[group], use_threads=False):
-                    _check_rows(pa.Table.from_batches([batch]), self.columns)
-                    yield _numbers(batch)
+        for group in self._groups(name):
+            for batch in group.to_batches(max_chunksize=self._block_rows):
+                yield self._checked(batch)
 
     def check_values(self) -> None:
-        """Read every row, a few at a time, and refuse a cell that is no number or lies off its column's lattice, and
-        synthetic rows that do not follow from the moments beside them. `load` has checked all else."""
-        blocks = (block for name in self.parts for block in self.blocks(name))
+        """Read every row, a few at a time, and refuse a cell that is no number or that no noise gives, a column that
+        varies less than its noise, and synthetic rows that do not follow from the moments beside them. `load` has
+        checked all else."""
+        self._check_blocks(block for name in self.parts for block in self.blocks(name))
+
+    def _check_blocks(self, blocks: Iterator[npt.NDArray[np.float64]]) -> None:
         if self.form == "synthetic":
-            check_synthetic(self.manifest, self.moments()[-1], blocks)
-        for _ in blocks:
-            pass
+            check_synthetic(self._made_up, blocks)
+        if self.form == "table":
+            check_spread(self.columns, blocks)
+
+    def _checked(self, batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
+        """Rows as numbers."""
+        check_cells(batch, self.columns)
+        return np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in batch.columns])
+
+    @cached_property
+    def _implied(self) -> dict[str, _Expected]:
+        return _expected(self.manifest)
+
+    @cached_property
+    def _hashes(self) -> dict[str, str]:
+        return {part.path: part.sha256 for part in self.manifest.files}
 
     @property
     def _block_rows(self) -> int:
         """How many rows are turned into numbers at a time."""
         return max(256, _BLOCK_CELLS // len(self.columns))
 
-    def _part(self, name: str) -> pa.Table:
-        import pyarrow as pa
+    def _groups(self, name: str) -> Iterator[pa.Table]:
+        """The row groups of one part, one at a time.
 
-        file = self._opened(name)
-        with _readable(name):
-            # One row group at a time: before 17, pyarrow crashes where a damaged page ends early and another group
-            # follows (https://github.com/apache/arrow/issues/41321). It does not check that names are in dictionaries.
-            table = pa.concat_tables(file.read_row_group(group) for group in range(file.num_row_groups))
-            table.validate(full=True)
-            return table
-
-    def _opened(self, name: str) -> pq.ParquetFile:
-        """Open one part; its hash is compared again, so that what is used is what was verified."""
-        import pyarrow as pa
-
-        expected = {part.path: part.sha256 for part in self.manifest.files}.get(name)
+        Its hash is compared again, so that what is used is what was verified; its pages are checked before pyarrow sees
+        them, and its dictionaries behind it.
+        """
         try:
             raw = (self.path / name).read_bytes()
         except OSError:
             raise BundleError(f"{name} is gone since the release was opened. Load it again.") from None
-        if hashlib.sha256(raw).hexdigest() != expected:
+        if hashlib.sha256(raw).hexdigest() != self._hashes.get(name):
             raise BundleError(f"{name} changed after the release was opened. Load it again.")
+        implied = next(one for prefix, one in self._implied.items() if name.startswith(prefix))
+        groups = _footer(io.BytesIO(raw), name, implied)
+        check_pages(raw, name, implied.types.values(), groups)
         # Text comes as dictionaries, in which a long name stands once, whatever a forger made of it.
-        text = ["left", "right"] if name == "moments.parquet" else None
-        return _parquet(pa.BufferReader(raw), name, len(raw), read_dictionary=text)
+        text = [column for column, kind in implied.columns.items() if kind == "string"]
+        with _parquet(io.BytesIO(raw), name, len(raw), read_dictionary=text) as file:
+            for number, group in enumerate(groups):
+                with _readable(name):
+                    table = file.read_row_group(number, use_threads=False)
+                    table.validate(full=True)  # pyarrow does not check that names are in dictionaries
+                check_dictionaries(table, raw, name, group.chunks)
+                yield table
 
 
 def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARGEST_BUNDLE) -> Release:
@@ -197,7 +234,7 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         not_compared = check_derived(folder, manifest, signature)
         release = Release(folder, manifest, signature=signature, not_compared=not_compared)
         if release.form != "table":
-            check_standardised(manifest.stages, release.moments())
+            check_followed(manifest, release._counts(), release.moments())
     if temporary:
         weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
     return release
@@ -223,6 +260,11 @@ class _Expected:
     row_groups: int
     footer_bytes: int
 
+    @property
+    def types(self) -> dict[str, int]:
+        """The number of each column's Parquet type."""
+        return {column: PHYSICAL_TYPES[kind] for column, kind in self.columns.items()}
+
 
 def check_parts(folder: Path, manifest: Manifest) -> None:
     """Sizes, columns, types and rows of every part, from the footers; nothing is unpacked yet.
@@ -232,8 +274,7 @@ def check_parts(folder: Path, manifest: Manifest) -> None:
     """
     expected = _expected(manifest)
     rows = [f"data/part-{k:05d}.parquet" for k in range(len(manifest.files))]
-    known = {"moments.parquet": ["moments.parquet"], "data/": rows}
-    allowed = {name for prefix in expected for name in known[prefix]}
+    allowed = {name for prefix in expected for name in (rows if prefix == "data/" else [prefix])}
     if not {part.path for part in manifest.files} <= allowed:
         raise BundleError(
             f"a {manifest.form} release holds no other parts than {', '.join(expected)}. Ask for a new copy."
@@ -252,35 +293,48 @@ def check_parts(folder: Path, manifest: Manifest) -> None:
             raise BundleError(f"{prefix} has {implied.rows:,} rows in {size:,} bytes: no noisy data fits that.")
         if size > implied.most_bytes:
             raise BundleError(f"{prefix} has {size:,} bytes, more than {implied.rows:,} rows take. Do not rely on it.")
-        found = sum(_part_rows(folder / name, name, implied) for name in names)
-        if found != implied.rows:
+        found = [_row_counts(folder / name, name, implied) for name in names]
+        counted = sum(map(sum, found))
+        if not (counted <= implied.rows if prefix == "marginals.parquet" else counted == implied.rows):
             raise BundleError(
-                f"{prefix} holds {found} rows where release.json describes {implied.rows}. Ask for a new copy."
+                f"{prefix} holds {counted} rows where release.json describes {implied.rows}. Ask for a new copy."
             )
+        if prefix == "data/" and found != row_groups(counted, len(implied.columns)):
+            raise BundleError(f"{prefix} is cut into parts or row groups as no release is. Ask for a new copy.")
 
 
 def _expected(manifest: Manifest) -> dict[str, _Expected]:
     """By the beginning of their names."""
     expected = {}
     if manifest.form != "moments":
-        cells = manifest.n * len(manifest.columns)
-        noisy = sum(one.cell_noise is None or one.cell_noise.scale >= 1 for one in manifest.columns)
-        # A part is written with at most 2^20 rows and 2^22 cells, in groups of 2^16 rows.
-        groups = min(16, max(1, 64 // len(manifest.columns)))
+        columns = len(manifest.columns)
+        cells = manifest.n * columns
+        groups = len(row_groups(part_rows(columns), columns)[0])
         kinds = ["int64" if whole else "double" for whole in manifest.whole_columns]
         expected["data/"] = _Expected(
             columns=dict(zip(manifest.names, kinds, strict=True)),
             rows=manifest.n,
-            fewest_bytes=(manifest.n * noisy - _FREE_CELLS) // _CELLS_PER_BYTE,
+            fewest_bytes=int((1 - _FREE_CELLS / cells) * manifest.n * sum(map(_bytes_per_cell, manifest.columns))),
             most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
             row_groups=groups,
             footer_bytes=_frame(manifest.names, 1 + groups),
         )
     if manifest.form != "table":
-        features = [len(manifest.names) * DEGREES[stage.features] for stage in manifest.stages]
+        features = [stage.size for stage in manifest.stages]
         rows, groups = sum(map(moment_rows, features)), sum(map(moment_batches, features))
         # A row group states the first and the last name that occurs in it, besides those of its own columns.
         longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
+        if manifest.rounds:
+            counts = len(manifest.rounds) * len(manifest.names) * (MOST_LEAVES + 1)
+            expected["marginals.parquet"] = _Expected(
+                columns={field.name: str(field.type) for field in marginals_schema()},
+                rows=counts,
+                fewest_bytes=0,
+                most_bytes=_BYTES_PER_CELL * counts * len(MARGINAL_COLUMNS)
+                + len(manifest.rounds) * _frame(manifest.names),
+                row_groups=len(manifest.rounds),
+                footer_bytes=_frame([longest] * len(MARGINAL_COLUMNS), 1 + len(manifest.rounds)),
+            )
         names = len(manifest.stages) * _frame(manifest.names)
         expected["moments.parquet"] = _Expected(
             columns={field.name: str(field.type) for field in moments_schema()},
@@ -298,18 +352,23 @@ def _frame(names: Iterable[str], times: int = 1) -> int:
     return _BYTES_PER_FILE + times * sum(_BYTES_PER_COLUMN + _TIMES_A_NAME * len(name.encode()) for name in names)
 
 
-def _part_rows(path: Path, name: str, implied: _Expected) -> int:
-    """From the footer, which is walked through before pyarrow opens the file to see Arrow's types behind it."""
-    types = {column: PHYSICAL_TYPES[kind] for column, kind in implied.columns.items()}
-    rows = footer_rows(path, name, types, implied.row_groups, implied.footer_bytes)
-    with _parquet(path, name, implied.footer_bytes) as file, _readable(name):
-        schema = file.schema_arrow
-    if schema.names != list(implied.columns):
-        raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-    for column in schema:
-        if str(column.type) != implied.columns[column.name]:
-            raise BundleError(f"{name}: column {column.name[:100]!r} does not hold numbers of the right kind.")
-    return rows
+def _bytes_per_cell(column: Column) -> float:
+    """At least how many a part needs: noise of s steps has log2(4.13 s) bits, and no code takes fewer on average.
+
+    Cells without noise, and those whose noise is narrower than a step, are not written as places in a dictionary.
+    """
+    noise = column.cell_noise
+    return math.log2(4 * noise.scale) / 8 if noise is not None and repeats(noise) else 8.0
+
+
+def _row_counts(path: Path, name: str, implied: _Expected) -> list[int]:
+    """How many rows each row group has, from the footer."""
+    with path.open("rb") as file:
+        return [group.rows for group in _footer(file, name, implied)]
+
+
+def _footer(file: BinaryIO, name: str, implied: _Expected) -> list[RowGroup]:
+    return read_footer(file, name, implied.types, implied.row_groups, implied.footer_bytes)
 
 
 def _parquet(source: Any, name: str, limit: int, **options: Any) -> pq.ParquetFile:
@@ -332,52 +391,3 @@ def _readable(name: str) -> Iterator[None]:
         raise
     except (pa.ArrowException, OSError, ValueError, OverflowError):
         raise BundleError(f"{name} is not a readable Parquet file. Ask the publisher for a new copy.") from None
-
-
-def _numbers(batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
-    return np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in batch.columns])
-
-
-def _check_rows(table: pa.Table, described: tuple[Column, ...]) -> pa.Table:
-    """Released rows have no gaps, no value that is not a number and, in a table, none off its column's lattice."""
-    import pyarrow.compute as pc
-
-    for name, column, one in zip(table.column_names, table.columns, described, strict=True):
-        finite = not column.null_count and bool(pc.all(pc.is_finite(column)).as_py())
-        largest = max(abs(end) for end in pc.min_max(column).as_py().values()) if finite and len(column) else 0
-        if not finite or largest > _LARGEST_VALUE:
-            raise BundleError(f"column {name[:100]!r} holds a cell that is not a number. Ask for a new copy.")
-        if str(column.type) == "int64" and largest > _LARGEST_WHOLE:
-            raise BundleError(
-                f"column {name[:100]!r} holds a whole number beyond 2^53, where floats do not tell one from the next; "
-                "no release does. Ask for a new copy."
-            )
-        if one.cell_noise is not None and not _on_lattice(column.to_numpy(), one.cell_noise):
-            raise BundleError(f"column {name[:100]!r} holds a cell off its lattice, without noise. Do not rely on it.")
-    return table
-
-
-def _on_lattice(values: npt.NDArray[Any], noise: CellNoise) -> bool:
-    """Whether each is the offset plus a whole number of steps, as far as 64-bit numbers tell."""
-    if values.dtype == np.int64:
-        return not ((values - int(noise.offset)) % int(noise.step)).any()
-    nearest = noise.offset + noise.step * np.rint((values - noise.offset) / noise.step)
-    rounding = 8 * np.spacing(np.maximum(np.abs(values), abs(noise.offset)))
-    return bool(np.all(np.abs(values - nearest) <= rounding))
-
-
-def _check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:
-    """The noise stated beside each moment is that of the stage."""
-    stage = manifest.stages[number]
-    off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
-    claims = (
-        (released.mean_noise_sd, stage.tau / stage.mean_weight),
-        (np.diag(released.second_noise_sd), np.sqrt(2) * stage.tau),
-        (off_diagonal, stage.tau),
-    )
-    for stated, expected in claims:
-        if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
-            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
-    if not max(np.abs(released.mean).max(), np.abs(released.second).max()) <= _LARGEST_VALUE:
-        raise BundleError("moments.parquet holds a number too large to be one. Ask for a new copy.")
-    return released

@@ -1,115 +1,201 @@
-"""The mean and covariance that synthetic rows have: the publisher gives them to the rows, a reader finds them again."""
+"""Synthetic rows: drawn from nothing but released numbers, by the publisher, and again by whoever checks them.
+
+Normal draws are whitened so that their sample mean is exactly 0 and their sample covariance exactly I, then coloured
+with the covariance that the release gives. On the linear and the public scale the rows therefore have exactly that mean
+and covariance. On the scale of scores they are mapped back through the marginals, so that every column has the released
+distribution and stays within its bounds. This is post-processing: it costs no privacy, and the seed is no secret.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
-from hazeglass.bundle.manifest import Column, Manifest, Stage
+from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.bundle.moments import ReleasedMoments
-from hazeglass.errors import BundleError
+from hazeglass.errors import BundleError, DataError
 from hazeglass.features.clipping import widen
+from hazeglass.features.marginal import Marginal
 
 FloatArray = npt.NDArray[np.float64]
 
-_FLOOR = 1e-9
-# Undoing the clipping is an iteration; where it hardly converges, another processor's roundings show in the 5th digit.
-_TOLERANCE = 1e-3
+_BLOCK_ROWS = 1 << 16
+_FLOOR, _LEAST_KEPT = 1e-9, 0.01
+_LEVELS = 4096  # of the score at which a marginal's quantiles are looked up
+# What other processors' roundings may change before ranks become cells, in standard deviations of a column (undoing the
+# clipping is an iteration), and after that, beside the cell itself.
+_TOLERANCE, _LAST_BITS = 1e-3, 1e-12
 _LARGEST_WHOLE = 2.0**53  # rounded cells are moved into this range
 
 
 @dataclass(frozen=True, eq=False)
-class SyntheticTarget:
-    """What the rows have exactly: their mean in the unit of the released (transformed) columns, their covariance in the
-    stage's, because columns of very different units have no common scale; integers before they are rounded.
+class SyntheticRows:
+    """Made-up rows in the unit of the released (transformed) columns, block after block.
 
-    unit      what one unit of the stage is in the released columns
-    widened   whether the moments of clipped rows were widened
-    moved     the largest change of an entry, on the stage's scale, that made the covariance positive definite
+    mean, root  of the rows on the release's own scale x, the root of their covariance being symmetric
     """
 
+    n: int
+    seed: int
     mean: FloatArray
-    covariance: FloatArray
-    unit: FloatArray
-    widened: bool
-    moved: float
+    root: FloatArray
+    columns: tuple[_Column, ...]
+
+    def blocks(self) -> Iterator[FloatArray]:
+        """The rows; drawn twice from the same generator, first to learn their mean and covariance, then to use them."""
+        return map(self._cells, self._rows())
+
+    def ranges(self) -> Iterator[FloatArray]:
+        """The lowest and the highest that each cell can be on another computer, in a last axis."""
+        room = _TOLERANCE * np.sqrt(np.sum(np.square(self.root), axis=1))
+        for rows in self._rows():  # a cell rises with its x
+            yield np.stack([self._cells(rows - room), self._cells(rows + room)], axis=2)
+
+    def _cells(self, rows: FloatArray) -> FloatArray:
+        return np.stack([one.cells(x) for one, x in zip(self.columns, rows.T, strict=True)], axis=1)
+
+    def _rows(self) -> Iterator[FloatArray]:
+        centre, whitener = self._whitening()
+        for block in self._normals():
+            yield (block - centre) @ whitener @ self.root + self.mean
+
+    def _normals(self) -> Iterator[FloatArray]:
+        p = len(self.mean)
+        for start in range(0, self.n, _BLOCK_ROWS):
+            rng = np.random.default_rng((self.seed, start))
+            yield rng.standard_normal((min(_BLOCK_ROWS, self.n - start), p))
+
+    def _whitening(self) -> tuple[FloatArray, FloatArray]:
+        p = len(self.mean)
+        first, second = np.zeros(p), np.zeros((p, p))
+        for block in self._normals():
+            first += block.sum(axis=0)
+            second += block.T @ block
+        centre = first / self.n
+        values, vectors = np.linalg.eigh((second - self.n * np.outer(centre, centre)) / (self.n - 1))
+        return centre, np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
-def synthetic_target(
-    stage: Stage, moments: ReleasedMoments, columns: tuple[Column, ...], n: int, *, widened: bool
-) -> SyntheticTarget:
-    """From one stage's moments: widened if asked for and possible, moved to the nearest covariance if need be."""
-    widening = widen(moments.second, stage.radius, moments.mean) if widened else None
-    if widening is None:
-        stage_mean, covariance = moments.mean, moments.covariance(n)
-    else:
-        stage_mean, covariance = widening.mean, widening.row_covariance(n, moments.mean_noise_sd)
-    covariance, moved = _repaired(covariance)
-    half = np.array([column.half_width for column in columns])
-    unit_mean = np.array(stage.centre) + np.array(stage.scale) * stage_mean
-    mean = np.array([column.centre for column in columns]) + half * unit_mean
-    unit = np.array(stage.scale) * half
-    return SyntheticTarget(mean, covariance, unit, widening is not None, moved)
+@dataclass(frozen=True, eq=False)
+class _Column:
+    """From the scale of a release to a column's cells: u = centre + scale x, or the quantile of a score's rank."""
+
+    column: Column
+    centre: float
+    scale: float
+    quantiles: FloatArray | None
+    rounds: bool
+
+    def cells(self, x: FloatArray) -> FloatArray:
+        """Cells in the column's (transformed) unit."""
+        if self.quantiles is None:
+            unit = self.centre + self.scale * x
+        else:
+            unit = np.interp(ndtr(x), np.linspace(0, 1, _LEVELS + 1), self.quantiles)
+        plain = self.column
+        if self.quantiles is not None and plain.kind == "integer":  # their ranks were those before the transform
+            middle, half = (plain.lower + plain.upper) / 2, (plain.upper - plain.lower) / 2
+            whole = np.clip(np.rint(middle + half * unit), plain.lower, plain.upper)
+            return plain.transformed(whole)
+        values = plain.centre + plain.half_width * unit
+        return np.clip(np.rint(values), -_LARGEST_WHOLE, _LARGEST_WHOLE) if self.rounds else values
 
 
-def _repaired(covariance: FloatArray) -> tuple[FloatArray, float]:
-    """The nearest matrix in the Frobenius norm without an eigenvalue below a floor, and the largest change of an entry.
-
-    Noise may leave no eigenvalue above 0, so the floor is a share of the largest in size, whatever its sign.
-    """
-    values, vectors = np.linalg.eigh(covariance)
-    floor = _FLOOR * max(float(np.abs(values).max()), _FLOOR)
-    if values[0] >= floor:
-        return covariance, 0.0
-    repaired = (vectors * np.maximum(values, floor)) @ vectors.T
-    return np.asarray(repaired), float(np.abs(repaired - covariance).max())
-
-
-def check_synthetic(manifest: Manifest, moments: ReleasedMoments, blocks: Iterable[FloatArray]) -> None:
-    """Refuse rows with another mean or covariance than the released moments give, as far as rounding allows.
-
-    Where the note says that moments were widened and this computer's iteration does not converge, nothing is known to
-    compare with, and the rows are only read.
-    """
-    try:
-        with np.errstate(all="ignore"):  # a forger's numbers may be anything; what is not a number is refused below
-            right = _have_moments(manifest, moments, blocks)
-    except np.linalg.LinAlgError:
-        right = False
-    if not right:
-        raise BundleError(
-            "the synthetic rows do not have the mean and covariance that the released moments give. Do not rely on it."
-        )
-
-
-def _have_moments(manifest: Manifest, moments: ReleasedMoments, blocks: Iterable[FloatArray]) -> bool:
+def synthetic_rows(
+    manifest: Manifest, moments: Sequence[ReleasedMoments], marginals: Sequence[Marginal]
+) -> SyntheticRows:
+    """The rows of a release, from its last stage: widened where rows were clipped, made a covariance if need be."""
     assert manifest.synthetic is not None
-    stated = manifest.synthetic.widened
-    target = synthetic_target(manifest.stages[-1], moments, manifest.columns, manifest.n, widened=stated)
-    covariance = target.covariance
-    first, second = np.zeros(len(target.mean)), np.zeros(covariance.shape)
-    for block in blocks:
-        rows = (block - target.mean) / target.unit
-        first += rows.sum(axis=0)
-        second += rows.T @ rows
-    if target.widened != stated:  # rows in the ball cannot be longer than it on average, and then nothing is widened
-        return bool(np.maximum(np.linalg.eigvalsh(moments.second), 0.0).sum() < manifest.stages[-1].radius ** 2)
-    mean = first / manifest.n
-    found = (second - manifest.n * np.outer(mean, mean)) / (manifest.n - 1)
-    rounding = _rounding(manifest, target)
-    largest = float(np.linalg.eigvalsh(covariance)[-1])
-    deviation = np.sqrt(np.diag(covariance) + _TOLERANCE * largest)
-    both = np.outer(deviation, rounding)
-    mean_allowed = _TOLERANCE * np.sqrt(largest) + rounding
-    allowed = _TOLERANCE * largest + both + both.T + np.outer(rounding, rounding)
-    return bool(np.all(np.abs(mean) <= mean_allowed) and np.all(np.abs(found - covariance) <= allowed))
+    mean, covariance = _target(manifest, moments[-1])
+    scores = manifest.scale == "scores"
+    if scores:
+        kept = np.array([_kept(one, manifest.stages[-1].box) for one in marginals])
+        deviation = np.sqrt(np.maximum(np.diag(covariance), _FLOOR))
+        covariance = covariance / np.outer(deviation * kept, deviation * kept)
+        mean, covariance = np.zeros(len(kept)), np.clip(covariance, -1.0, 1.0)
+        np.fill_diagonal(covariance, 1.0)
+    values, vectors = np.linalg.eigh(covariance)
+    values = np.maximum(values, _FLOOR * max(float(np.abs(values).max()), _FLOOR))
+    if scores:  # a score has variance 1 whatever the repair did
+        size = np.sqrt(np.einsum("ik,k,ik->i", vectors, values, vectors))
+        values, vectors = np.linalg.eigh((vectors * values) @ vectors.T / np.outer(size, size))
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    standard = manifest.standard
+    columns = tuple(
+        _Column(
+            column,
+            centre=0.0 if standard is None else standard.centre[k],
+            scale=1.0 if standard is None else standard.scale[k],
+            quantiles=marginals[k].quantile(np.linspace(0, 1, _LEVELS + 1)) if scores else None,
+            rounds=manifest.synthetic.integers_rounded and column.whole,
+        )
+        for k, column in enumerate(manifest.columns)
+    )
+    return SyntheticRows(manifest.n, manifest.synthetic.seed, mean, root, columns)
 
 
-def _rounding(manifest: Manifest, target: SyntheticTarget) -> FloatArray:
-    """By how much rounding may move a cell, on the stage's scale; there is no telling where cells reach beyond 2^53."""
-    reach = np.abs(target.mean) + target.unit * np.sqrt(manifest.n * np.diag(target.covariance))
-    moved = np.where(reach < _LARGEST_WHOLE, 0.5, np.inf)
-    return np.where(manifest.whole_columns, moved / target.unit, 0.0)
+def _target(manifest: Manifest, moments: ReleasedMoments) -> tuple[FloatArray, FloatArray]:
+    """Mean and covariance of x: widened if rows were clipped and it can be done, and mapped back."""
+    stage, n = manifest.stages[-1], manifest.n
+    widening = widen(moments.second, stage.radius, moments.mean) if stage.clipped else None
+    if widening is None:
+        mean, covariance = moments.mean, moments.covariance(n)
+    else:
+        mean, covariance = widening.mean, widening.row_covariance(n, moments.mean_noise_sd)
+    mean = mean + np.array(stage.centre)
+    if moments.map is None:
+        return mean, covariance
+    back = np.linalg.inv(moments.map)
+    return back @ mean, back @ covariance @ back.T
+
+
+def _kept(known: Marginal, box: float | None) -> float:
+    """Which share of a latent correlation a column's scores keep, beside their deviation, to first order."""
+    kept = max(known.attenuation, _LEAST_KEPT)  # scores drawn in one lump follow nothing
+    if box is None:
+        return kept
+    inside = float(ndtr(box) - ndtr(-box))
+    density = math.exp(-(box**2) / 2) / math.sqrt(2 * math.pi)
+    variance = inside - 2 * box * density + box**2 * (1 - inside)
+    return kept * inside / math.sqrt(variance)
+
+
+def check_synthetic_size(rows: int, columns: int) -> None:
+    """Refuse a table whose covariance no rows can have, from public numbers."""
+    if rows <= columns + 1:
+        raise DataError(f"synthetic rows need more rows than columns, got {rows} rows and {columns} columns.")
+
+
+def check_synthetic(made: SyntheticRows, blocks: Iterable[FloatArray]) -> None:
+    """Refuse other rows than the seed and the released numbers give, as far as rounding allows."""
+    expected = _RowStream(made.ranges())
+    with np.errstate(all="ignore"):  # a forger's numbers may be anything; what is not a number lies in no range
+        for block in blocks:
+            low, high = np.moveaxis(expected.take(len(block)), 2, 0)
+            room = _LAST_BITS * np.abs(block)
+            if not np.all((low - room <= block) & (block <= high + room)):
+                raise BundleError(
+                    "the synthetic rows are not those that the released numbers and the seed give. Do not rely on it."
+                )
+
+
+class _RowStream:
+    """Rows in pieces of any size, from pieces of another."""
+
+    def __init__(self, blocks: Iterator[FloatArray]) -> None:
+        self._blocks, self._rest = blocks, np.zeros((0, 1, 2))
+
+    def take(self, rows: int) -> FloatArray:
+        """The ranges of the next rows; none that holds anything where there are no more."""
+        parts = [self._rest] if len(self._rest) else []
+        while sum(map(len, parts)) < rows and (block := next(self._blocks, None)) is not None:
+            parts.append(block)
+        whole = np.concatenate(parts) if parts else np.zeros((0, 1, 2))
+        self._rest = whole[rows:]
+        found = whole[:rows]
+        return found if len(found) == rows else np.full((rows, 1, 2), np.nan)

@@ -237,8 +237,8 @@ def _check_format(document: Any) -> None:
     both = f"the release has format version {str(version)[:20]!r} and this hazeglass reads {FORMAT_VERSION}."
     if re.fullmatch(r"[0-9]{1,4}", major) and int(major) > int(ours):
         raise BundleError(f"{both} Install a newer hazeglass.")
-    if major == "1":
-        raise BundleError(f"{both} hazeglass 0.1 reads it; or ask the publisher for a new release.")
+    if major in ("1", "2"):
+        raise BundleError(f"{both} hazeglass 0.{major} reads it; or ask the publisher for a new release.")
     raise BundleError(f"release.json has no format version this hazeglass knows; it reads {FORMAT_VERSION}.")
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hazeglass.bundle.catalogue import derived, json_pieces
-from hazeglass.bundle.manifest import Manifest, Part
+from hazeglass.bundle.manifest import CellNoise, Manifest, Part
 from hazeglass.bundle.sign import SIGNATURE
 from hazeglass.errors import OutputError
 
@@ -23,10 +23,32 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 CHECKSUMS = "SHA256SUMS"
+_PART_CELLS, _MOST_PART_ROWS, _ROW_GROUP = 1 << 22, 1 << 20, 1 << 16
 _LARGEST_DICTIONARY = 1 << 30
 # Nothing but columns: not compressed, so that a file's size tells a reader how much can come out of it, no statistics
 # that could contradict the values, and no schema in words of Arrow's own beside the one of Parquet.
 PLAIN_PARQUET = {"compression": "none", "write_statistics": False, "store_schema": False}
+
+
+def part_rows(columns: int) -> int:
+    """How many rows a part of rows holds: the largest power of two that keeps it within 32 MiB."""
+    return min(_MOST_PART_ROWS, 1 << max(6, (_PART_CELLS // columns).bit_length() - 1))
+
+
+def row_groups(rows: int, columns: int) -> list[list[int]]:
+    """How many rows each row group of each part has, and so how many parts there are."""
+    size = part_rows(columns)
+    parts = [min(size, rows - start) for start in range(0, rows, size)]
+    return [[min(_ROW_GROUP, part - start) for start in range(0, part, _ROW_GROUP)] for part in parts]
+
+
+def repeats(noise: CellNoise) -> bool:
+    """Whether cells with this noise are written as places in a dictionary.
+
+    They lie on a lattice and take fewer bytes so, but not fewer than their noise has bits. Noise narrower than a step
+    may leave all cells alike: such cells are written as they are, so that a small file does not become a large table.
+    """
+    return noise.scale >= 1
 
 
 @contextmanager
@@ -102,21 +124,18 @@ class BundleWriter:
         """
         import pyarrow.parquet as pq
 
-        repeating = [field.name for field in schema if field.name != "value"]
+        repeating = [field.name for field in schema if field.name not in ("value", "map", "lower", "upper", "count")]
         dictionaries = {"use_dictionary": repeating, "dictionary_pagesize_limit": _LARGEST_DICTIONARY}
         with pq.ParquetWriter(self._place(name), schema, **PLAIN_PARQUET, **dictionaries) as writer:
             for batch in batches:
                 writer.write_batch(batch)
 
-    def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
-        """A Parquet part from rows in hand, in row groups of a fixed number of rows.
-
-        `repeating` names the columns whose values lie on a lattice: they are written as a dictionary.
-        """
+    def table(self, name: str, table: pa.Table, repeating: Sequence[str]) -> None:
+        """A Parquet part from rows in hand; the columns that `repeating` names are written as dictionaries."""
         import pyarrow.parquet as pq
 
         options = {"use_dictionary": list(repeating), **PLAIN_PARQUET}
-        pq.write_table(table, self._place(name), row_group_size=row_group, **options)
+        pq.write_table(table, self._place(name), row_group_size=_ROW_GROUP, **options)
 
     def text(self, name: str, pieces: Iterable[str]) -> None:
         """A text file."""

@@ -112,7 +112,7 @@ def audit(
 
 
 def _show_audit(result: AuditResult, console: Console) -> None:
-    words = ("form", "unit", "noise")
+    words = ("form", "unit", "mechanism")
     title = f"Lower bounds on mu, at {100 * result.confidence:g} % confidence"
     shown = table(*words, "claimed", "certified", "ratio", words=words, title=title)
     for finding in result.findings:

@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Set as AbstractSet
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from rich.console import Console
@@ -88,7 +89,9 @@ def _publish(feeder: FeederData, form: Form, folder: Path, console: Console) -> 
         Column(name, "continuous", -BOUND_PER_CENT, BOUND_PER_CENT, reason=_REASON) for name in feeder.columns
     )
     title = f"Feeder with 12 buses, one year ({form})"
-    plan = Plan(title=title, form=form, protects="record", epsilon=1.0, delta=1e-6, columns=columns)
+    # Voltages of a grid add up, so straight lines between them mean something: the linear scale keeps them.
+    scale: Literal["linear", "scores"] = "linear" if form == "moments" else "scores"
+    plan = Plan(title=title, form=form, scale=scale, epsilon=1.0, delta=1e-6, columns=columns)
     plan.save(plan_path)
     if form == "moments":
         _say(console, "2. The plan, previewed without the data, then published in two forms at the same budget")

@@ -128,6 +128,9 @@ def show_preview(look: Preview, console: Console) -> None:
         console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
     for sentence in look.dependence.sentences if look.dependence else ():
         console.print(sentence)
+    fewest, most = look.passes
+    if most > 1:
+        console.print(f"Publishing reads the rows {fewest if fewest == most else f'{fewest} to {most}'} times.")
 
 
 @ledger_app.command("new")

@@ -27,6 +27,7 @@ from hazeglass.errors import SimulationError
 if TYPE_CHECKING:
     from hazeglass.bundle.reader import Release
 
+_LONGEST_TITLE = 60
 _COUNTS = ("title", "n", "persons", "delta_slack", "simulation")  # what --json says of a release beside the promise
 KeyOption = Annotated[
     Path | None, typer.Option(help="The publisher's public key: refuse what it did not sign.", metavar="KEY.pub")
@@ -148,6 +149,8 @@ _ORIGIN = {
 def _tell_origin(release: Release, printer: Printer) -> None:
     """What was checked about where the release comes from, and what was not."""
     printer.say(_ORIGIN[release.signature])
+    if release.not_compared:
+        printer.say(f"Not checked: what {', '.join(release.not_compared)} say, which another version wrote.")
 
 
 @speaking
@@ -193,7 +196,8 @@ def recover(
         )
         graph.save(out)
     edges = graph.selected.to_pylist()
-    show_edges(edges, printer.console)
+    if graph.fit.get("distrusted") is None:
+        show_edges(edges, printer.console)
     for note in graph.fit["notes"]:
         printer.say(f"note: {plain(note)}")
     printer.say(f"Wrote {plain(out)}. Open {plain(out / 'report.html')} in a browser.")
@@ -225,7 +229,10 @@ def _describe(release: Release, printer: Printer) -> None:
     size = f"{manifest.n:,} rows"
     if manifest.persons is not None:
         size = f"{manifest.persons:,} persons, {'' if manifest.form == 'table' else 'about '}{size}"
-    printer.say(f"{plain(manifest.title)}: {manifest.form}, {size}, {len(manifest.columns)} columns.")
+    # Short, and without room in it: a long title could end in lines that look like ours.
+    title = " ".join(manifest.title.split())
+    title = title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 3]}..."
+    printer.say(f'"{plain(title)}": {manifest.form}, {size}, {len(manifest.columns)} columns.')
     for sentence in words.promise:
         printer.say(f"  {sentence}")
     printer.say(f"  The sampler's distance from the ideal adds at most {manifest.delta_slack:.2g} to delta.")

@@ -110,7 +110,7 @@ class Printer:
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
         self.as_json, self.quiet = as_json, quiet
-        self.console = Console(quiet=quiet or as_json, highlight=False)
+        self.console = Console(quiet=quiet or as_json, highlight=False, emoji=False)  # a title is not drawn upon
         # that kernels are being compiled is no warning, though the library has to log it as one to be seen
         logging.getLogger("hazeglass").setLevel(logging.ERROR if quiet else logging.NOTSET)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import numbers
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -191,12 +191,13 @@ def _cell(scalar: pa.Scalar) -> Any:
 
 def is_text(kind: pa.DataType) -> bool:
     """Whether cells of the type are text, or bytes that may be."""
-    tests: Sequence[Callable[[pa.DataType], bool]] = (
-        pt.is_string,
-        pt.is_large_string,
-        pt.is_binary,
-        pt.is_large_binary,
-        pt.is_fixed_size_binary,
-        *(getattr(pt, name) for name in ("is_string_view", "is_binary_view") if hasattr(pt, name)),
-    )
-    return any(test(kind) for test in tests)
+    return is_bytes(kind) or _is_one_of(kind, "is_string", "is_large_string", "is_string_view")
+
+
+def is_bytes(kind: pa.DataType) -> bool:
+    """Whether cells of the type are bytes, of text or not."""
+    return _is_one_of(kind, "is_binary", "is_large_binary", "is_fixed_size_binary", "is_binary_view")
+
+
+def _is_one_of(kind: pa.DataType, *tests: str) -> bool:
+    return any(getattr(pt, test)(kind) for test in tests if hasattr(pt, test))  # an older Arrow has no views

@@ -188,6 +188,11 @@ def _own_modules_only() -> Iterator[str]:
 
     What dask has put on the path goes before the folder does: its name would be free for others then.
     """
+    if sys.flags.ignore_environment and not sys.flags.safe_path:  # they get our flags, and hear of no safe path
+        raise InputError(
+            "local dask processes of a Python that was started with -E would import modules from the current folder. "
+            "Start Python with -I, or with -P as well, or use another engine."
+        )
     before = os.environ.get("PYTHONSAFEPATH")
     with tempfile.TemporaryDirectory(prefix="hazeglass-", ignore_cleanup_errors=True) as folder:
         os.environ["PYTHONSAFEPATH"] = "1"
@@ -227,6 +232,12 @@ class _Guarded(Generic[B, R]):
         return self(block.loaded(frame))
 
 
+def _call_handed(handed: tuple[Callable[..., R], Any], *rows: Any) -> R:
+    """A function that travelled with its block, past the scheduler."""
+    function, block = handed
+    return function(block, *rows)
+
+
 class _Task(Generic[B, R]):
     """One block's work, submitted again when the block itself was lost with its worker."""
 
@@ -237,12 +248,14 @@ class _Task(Generic[B, R]):
     def _submit(self) -> None:
         lazy = getattr(self.block, "lazy_rows", None)  # rows that the cluster itself computes, or holds already
         carried: Any = self.block if lazy is None else self.block.without_rows()  # type: ignore[attr-defined]
-        if not getattr(self.block, "public", True):
-            carried = self._handed_over(carried)
-        work = (
-            (self.function, carried) if lazy is None else (self.function.with_rows, carried, self.client.compute(lazy))
-        )
-        self.future = self.client.submit(*work, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
+        function = self.function if lazy is None else self.function.with_rows
+        work: tuple[Any, ...] = (function, carried)
+        if getattr(self.function.function, "secret", False):  # it goes the same way as secret rows
+            work = (_call_handed, self._handed_over((function, carried)))
+        elif not getattr(self.block, "public", True):
+            work = (function, self._handed_over(carried))
+        rows = () if lazy is None else (self.client.compute(lazy),)
+        self.future = self.client.submit(*work, *rows, key=f"hazeglass-{uuid.uuid4().hex}", pure=False)
 
     def _handed_over(self, carried: Any) -> Any:
         """The block on some worker; one that dies while it is being handed its block is passed over."""

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column, as_float, in_plain_arrays, is_missing, is_text
+from hazeglass.compute.cells import Column, as_float, in_plain_arrays, is_bytes, is_missing, is_text
 from hazeglass.compute.text import TextFormat
 
 LONGEST = 1_000  # characters; what is longer names no one
@@ -30,13 +30,17 @@ _DAY = 86_400  # seconds
 _UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 # Cells that are their own canonical form; a longer word may be a UUID, and `true` has a rule of its own.
 _PLAIN = r"^(0|[1-9][0-9]{0,30}|[A-Za-z_][A-Za-z0-9_.:@/-]{0,30})$"
-_TRUTH = r"^(?i:true|false)$"
+_RULED = r"^(?i:true$|false$|t[0-9])"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
-_UUID = re.compile(r"\{?[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}\}?", re.IGNORECASE)
-_CLOCK = r"([0-9]{2})(?::([0-9]{2})(?::([0-9]{2})(?:[.,]([0-9]++))?)?)?"
-_TIME = re.compile(rf"T?{_CLOCK}", re.IGNORECASE)
-_ZONE = r" ?(?:Z|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::([0-9]{2}))?)?)?"
-_MOMENT = re.compile(rf"([+-]?[0-9]{{3,12}}-[0-9]{{2}}-[0-9]{{2}})(?:[T ]{_CLOCK}{_ZONE})?", re.IGNORECASE)
+_HEX = r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}"
+_UUID = re.compile(rf"(?:urn:uuid:)?\{{?{_HEX}\}}?", re.IGNORECASE)
+_UUID_BYTES = 16
+_CONTROL = re.compile(r"[\0-\x1f]")
+# Dates and times of day as ISO 8601 writes them, with or without its dashes and colons.
+_DATE = r"[+-]?[0-9]{3,12}-[0-9]{2}(?:-[0-9]{2})?|[0-9]{8}|[0-9]{4}-?(?:[0-9]{3}|W[0-9]{2}(?:-?[1-7])?)"
+_CLOCK = r"([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?(?:[.,]([0-9]++))?"
+_ZONE = r" ?(?:Z|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?)?"
+_MOMENT = re.compile(rf"(?:({_DATE})(?:[T ]|$)|T|(?=[0-9]{{2}}:))(?:{_CLOCK}{_ZONE})?", re.IGNORECASE)
 # Letters that are not seen and that Unicode does not count among its format characters: fillers, selectors of variants.
 _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
@@ -47,7 +51,8 @@ _UNSEEN = frozenset(
 def id_column(column: Column, text: TextFormat) -> pa.Array:
     """Ids in one canonical form, as text; null where a row's id is missing or cannot be read.
 
-    7, "7", "07" and 7.0 are the same person, -0.0 is 0, and a moment is the same in every type, unit and zone.
+    7, "7", "07" and 7.0 are the same person, -0.0 is 0, a moment is the same in every type, unit and zone, and a UUID
+    is the same as text and as 16 bytes.
     """
     (ids,) = in_plain_arrays(column, lambda part: (_ids(part, text),))
     return ids
@@ -74,27 +79,38 @@ def _ids(column: Column, text: TextFormat) -> pa.Array:
 
 def _from_text(array: pa.Array, text: TextFormat) -> pa.Array:
     raw = array.cast(pa.large_binary())  # first: a column may say that it is text and hold bytes that are none
-    words = _decoded(pc.if_else(pc.less_equal(pc.binary_length(raw), 4 * LONGEST), raw, None))
-    plain = pc.and_not(pc.match_substring_regex(words, _PLAIN), pc.match_substring_regex(words, _TRUTH))
+    words = _decoded(pc.if_else(pc.less_equal(pc.binary_length(raw), 4 * LONGEST), raw, None), is_bytes(array.type))
+    plain = pc.and_not(pc.match_substring_regex(words, _PLAIN), pc.match_substring_regex(words, _RULED))
     odd = pc.invert(pc.fill_null(plain, True))
     some = words.filter(odd).dictionary_encode()
     others = _each(some.dictionary.to_pylist(), text).take(some.indices)
     return pc.replace_with_mask(_named(words, text), odd, others)
 
 
-def _decoded(raw: pa.Array) -> pa.Array:
-    """As text; null where bytes are no UTF-8."""
+def _decoded(raw: pa.Array, are_bytes: bool) -> pa.Array:
+    """As text; null where there is none."""
     try:
-        return raw.cast(pa.string())
+        if not are_bytes or not pc.any(pc.equal(pc.binary_length(raw), _UUID_BYTES)).as_py():
+            return raw.cast(pa.string())
     except pa.ArrowInvalid:
-        return pa.array([_utf8(cell) for cell in raw.to_pylist()], pa.string())
+        pass
+    decode = _of_bytes if are_bytes else _utf8
+    return pa.array([None if cell is None else decode(cell) for cell in raw.to_pylist()], pa.string())
 
 
-def _utf8(cell: bytes | None) -> str | None:
+def _utf8(cell: bytes) -> str | None:
     try:
-        return None if cell is None else cell.decode("utf-8")
+        return cell.decode("utf-8")
     except UnicodeDecodeError:
         return None
+
+
+def _of_bytes(cell: bytes) -> str | None:
+    """Text, or of 16 bytes that are none the UUID; None where 16 bytes are text with control characters: either."""
+    word = _utf8(cell)
+    if len(cell) != _UUID_BYTES:
+        return word
+    return cell.hex() if word is None else None if _CONTROL.search(word) else word
 
 
 def _from_times(array: pa.Array, text: TextFormat) -> pa.Array:
@@ -111,10 +127,10 @@ def _from_times(array: pa.Array, text: TextFormat) -> pa.Array:
 
 
 def _moment(seconds: int, fraction: str) -> str:
-    """Seconds since 1970 and a fraction's digits, as a date, and with the time of day where it is not midnight."""
+    """Seconds since 1970 and a fraction's digits: at midnight the date as the number 20240101, for some write it so."""
     days, seconds = divmod(seconds, _DAY)
-    clock = _clock(seconds, fraction)
-    return str(np.datetime64(days, "D")) + (f" {clock}" if clock != "00:00:00" else "")
+    date, clock = str(np.datetime64(days, "D")), _clock(seconds, fraction)
+    return f"{date} {clock}" if clock != "00:00:00" else str(int(date[0] + date[1:].replace("-", "")))
 
 
 def _clock(seconds: int, fraction: str) -> str:
@@ -168,15 +184,17 @@ def _word(cell: Any) -> str | None:
         if issubclass(kind, str):
             word = "".join(cell)
         elif issubclass(kind, bytes | bytearray | memoryview):
-            word = bytes(cell[: 4 * LONGEST + 1]).decode("utf-8")
+            return _of_bytes(bytes(cell[: 4 * LONGEST + 1]))
         elif issubclass(kind, numbers.Integral):
             word = str(int(cell))
         elif issubclass(kind, datetime.datetime):
             word = (cell if cell.tzinfo is None else cell.astimezone(datetime.UTC)).isoformat()
         elif issubclass(kind, np.datetime64):
-            word = "" if np.isnat(cell) else str(cell if cell.dtype.str[4:-1] in _UNITS else cell.astype("M8[s]"))
+            if np.isnat(cell) or np.datetime_data(cell.dtype)[0] == "Y":  # of a year text is a number
+                return None
+            word = str(cell)
         elif issubclass(kind, Decimal | UUID | datetime.date | datetime.time):
-            word = str(cell.replace(tzinfo=None) if issubclass(kind, datetime.time) else cell)
+            word = str(cell)
         else:
             return None
         word.encode("utf-8")
@@ -186,10 +204,10 @@ def _word(cell: Any) -> str | None:
 
 
 def _seen(word: str) -> str:
-    """What is seen of it: without quotes and spaces around it and letters that do not show, the rest in one form."""
+    """What is seen of it: without quotes, spaces around it and letters that do not show, the rest in one form."""
     while True:
-        letters = unicodedata.normalize("NFKC", word.strip().strip('"'))
-        seen = "".join(map(_letter, letters))
+        letters = unicodedata.normalize("NFKC", word.strip())
+        seen = re.sub("  +", " ", "".join(map(_letter, letters)))
         if seen == word:
             return word
         word = seen
@@ -197,9 +215,10 @@ def _seen(word: str) -> str:
 
 @lru_cache(1 << 14)
 def _letter(letter: str) -> str:
-    if letter in _UNSEEN or unicodedata.category(letter) in ("Cc", "Cf"):
+    kind = unicodedata.category(letter)
+    if letter in _UNSEEN or letter in "'\"" or kind in ("Cc", "Cf", "Pi", "Pf"):  # Pi and Pf are quotes, Pd is a dash
         return ""
-    return "-" if letter == "\u2212" else str(unicodedata.decimal(letter, letter))  # digits are digits in every script
+    return "-" if kind == "Pd" or letter == "\u2212" else str(unicodedata.decimal(letter, letter))
 
 
 def _form(word: str, text: TextFormat) -> str | None:
@@ -207,12 +226,20 @@ def _form(word: str, text: TextFormat) -> str | None:
     if word.lower() in ("true", "false"):
         return word.lower()
     if _UUID.fullmatch(word):
-        digits = word.strip("{}").replace("-", "").lower()
-        return (_NUMBER.fullmatch(digits) and _number(digits)) or digits
+        return _uuid_id(word[-37:].strip("{}:").replace("-", "").lower(), text)
     number = word.replace(text.decimal, ".")
     if _NUMBER.fullmatch(number):
-        return _number(number)
+        form = _number(number)
+        return _uuid_id(form, text) if form and _UUID.fullmatch(form) else form
     return _moment_id(word) or word or None
+
+
+def _uuid_id(digits: str, text: TextFormat) -> str | None:
+    """Its 16 bytes as text where they are some, because as bytes they would be; else its digits."""
+    word = _of_bytes(bytes.fromhex(digits))
+    if word not in (None, digits):
+        return _form(_seen(word), text)
+    return (_NUMBER.fullmatch(digits) and _number(digits)) or digits
 
 
 def _number(word: str) -> str | None:
@@ -220,24 +247,42 @@ def _number(word: str) -> str | None:
 
 
 def _moment_id(word: str) -> str | None:
-    if found := _TIME.fullmatch(word):
-        clock, days, east = list(found.groups()), 0, 0
-    elif found := _MOMENT.fullmatch(word):
-        date, *clock, sign, hours, minutes, rest = found.groups()
-        try:
-            days = int(np.datetime64(date, "D").astype(np.int64))
-        except ValueError:  # no such day
-            return None
-        ahead = 3600 * int(hours or 0) + 60 * int(minutes or 0) + int(rest or 0)
-        east = -ahead if sign == "-" else ahead
-    else:
+    found = _MOMENT.fullmatch(word)
+    if found is None or (found[1] or found[2]) is None:
         return None
-    hour, minute, second = (int(part or 0) for part in clock[:3])
-    seconds, fraction = 3600 * hour + 60 * minute + second, clock[3] or ""
-    midnight = found.re is _MOMENT and seconds == _DAY and not fraction.strip("0")  # 24:00 is the next day's 00:00
-    if (hour > 23 and not midnight) or minute > 59 or second > 59:
+    date, hour, minute, second, fraction, sign, *zone = found.groups()
+    days = 0 if date is None else _days(date.upper())
+    seconds = _seconds(hour, minute, second)
+    if days is None or int(minute or 0) > 59 or int(second or 0) > 60 or seconds > _DAY:
         return None
-    return _clock(seconds, fraction) if found.re is _TIME else _moment(_DAY * days + seconds - east, fraction)
+    if fraction:  # of the last that is given
+        whole = int(fraction) * (1 if second else 60 if minute else 3600)
+        seconds, rest = seconds + whole // 10 ** len(fraction), whole % 10 ** len(fraction)
+        fraction = f"{rest:0{len(fraction)}}"
+    east = int(f"{sign or '+'}{_seconds(*zone)}")
+    if date is not None:
+        return _moment(_DAY * days + seconds - east, fraction or "")
+    return _clock((seconds - east) % _DAY if sign else seconds, fraction or "")
+
+
+def _seconds(hour: str | None, minute: str | None, second: str | None) -> int:
+    return 3600 * int(hour or 0) + 60 * int(minute or 0) + int(second or 0)
+
+
+def _days(date: str) -> int | None:
+    """Days since 1970 to a date by month, by week or by day of the year; to the first of a month or week alone."""
+    try:
+        if "W" in date:
+            return datetime.date.fromisoformat(date).toordinal() - datetime.date(1970, 1, 1).toordinal()
+        digits = date.replace("-", "")
+        if len(digits) == 7 and date[-3:].isdecimal():  # 2024-001
+            day = np.datetime64(date[:4], "D") + (int(date[-3:]) - 1)
+            return int(day.astype(np.int64)) if str(day)[:4] == date[:4] else None
+        if digits == date:
+            date = f"{date[:4]}-{date[4:6]}-{date[6:]}"
+        return int(np.datetime64(date, "D").astype(np.int64))
+    except ValueError:  # no such day
+        return None
 
 
 def _number_id(number: Any) -> str | None:

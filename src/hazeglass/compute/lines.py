@@ -11,13 +11,12 @@ that it refuses are looked at more closely.
 from __future__ import annotations
 
 import codecs
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import pyarrow as pa
@@ -25,12 +24,12 @@ from pyarrow import csv as arrow_csv
 
 from hazeglass.compute.cells import number_column, words_like_numbers
 from hazeglass.compute.places import Place
-from hazeglass.compute.text import BROKEN_LINES, TextFormat
+from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES, TextFormat
 from hazeglass.errors import DataError
 
 RANGE_BYTES = 1 << 23
-_CHUNK_BYTES = 1 << 20
-_LONGEST_HEADER = _LONGEST_LINE = 1 << 24  # more than a chunk or a stretch
+_CHUNK_BYTES, _PEEK_BYTES = 1 << 20, 1 << 14
+_LONGEST_HEADER, _LONGEST_LINE = 1 << 30, 1 << 24  # more than a chunk or a stretch
 _AT_ONCE = 16  # stretches that are counted side by side
 _BOM = codecs.BOM_UTF8
 _NO_LINE_END = re.compile(rb"\r(?!\n)")
@@ -48,23 +47,27 @@ def csv_header(place: Place, text: TextFormat) -> tuple[tuple[str, ...], int]:
         raise DataError(f"{place.name} is empty: it must hold a header and at least 2 rows.")
     if not text.header:
         return text.names, mark
-    line = b""
-    for chunk in _rows_alone(chain([first[mark:]], chunks), place, text):
-        line += chunk
-        if b"\n" in chunk or len(line) > _LONGEST_HEADER:
+    held, size = [], 0
+    for chunk in _as_lines(chain([first[mark:]], chunks), place, text):
+        held.append(chunk)
+        size += len(chunk)
+        if b"\n" in chunk:
             break
-    line, newline, _ = line.partition(b"\n")
+        if size > _LONGEST_HEADER:
+            raise DataError(f"the first line of {place.name} is longer than 1 GiB: it cannot be one of column names.")
+    line, newline, _ = b"".join(held).partition(b"\n")
     if not line.strip():
         raise DataError(f"{place.name} must begin with a line of column names, and its first line is empty.")
-    try:  # what the other columns are called, and how, is no reason to refuse
-        (fields,) = csv.reader([line.decode("utf-8", "replace").rstrip("\r")], delimiter=separator(place, text))
-    except (csv.Error, ValueError):
-        raise DataError(
-            f"the first line of {place.name} cannot be read as column names in {text.encoding} with separator "
-            f"{separator(place, text)!r}. Correct [text] in the plan, or the file."
-        ) from None
+    fields = _fields(line.decode("utf-8", "replace").rstrip("\r"), separator(place, text))
     names = tuple(name.strip() for name in fields) if text.trim else tuple(fields)
     return names, mark + len(line) + len(newline)
+
+
+def _fields(line: str, mark: str) -> list[str]:
+    """As Python's csv reads a line, but for its limit: what other columns are called is no reason to refuse."""
+    mark = re.escape(mark)
+    field = re.compile(rf'(?:^|{mark})(?:"((?:[^"]++|"")*+)"?)?([^{mark}]*+)')
+    return [quoted.replace('""', '"') + plain for quoted, plain in field.findall(line)]
 
 
 def separator(place: Place, text: TextFormat) -> str:
@@ -74,47 +77,56 @@ def separator(place: Place, text: TextFormat) -> str:
 
 @dataclass(frozen=True)
 class Lines:
-    """The lines that start in a stretch of a file's bytes, each of them a row.
+    """Lines of a file, each of them a row.
 
-    start    the first byte; `opens` says that a line starts there, and not only behind the next newline
-    stop     the byte behind the last, or None for all to the end, where a file can only be read as a whole
+    start, stop  their first byte and the one behind their last, or None for all to the end, where a file can only be
+                 read from its start
+    closed       whether a line is a row only once a newline ends it. So it is where a row is a single cell: a last one
+                 that is missing leaves nothing behind the newline before it, and must not show in the number of rows
     """
 
     place: Place
     text: TextFormat
     start: int
     stop: int | None
-    opens: bool
+    closed: bool
 
     def count(self) -> int:
         """How many there are."""
-        return sum(block.count(b"\n") for block in self.blocks())
+        if self.stop is None:
+            return sum(block.count(b"\n") for block in self.blocks())
+        rows, last = 0, b"\n"
+        for last in self._chunks(self.stop):
+            rows += last.count(b"\n")
+        return rows + (not self.closed and not last.endswith(b"\n"))
 
-    def blocks(self) -> Iterator[bytes]:
+    def blocks(self, unread: Counter[str] | None = None) -> Iterator[bytes]:
         """They themselves, in blocks of whole lines that end in a newline."""
         if self.stop is None:
             chunks = _behind(self.start, _utf8_chunks(self.place, self.text))
-            yield from _whole_lines(_rows_alone(chunks, self.place, self.text))
-        elif self.start < self.stop:
-            with self.place.open_file() as file:
-                if block := b"".join(_rows_alone(self._range(file, self.stop), self.place, self.text)):
-                    yield block
+            found = _whole_lines(_rows_alone(chunks, self.place, self.text))
+        else:
+            found = iter([b"".join(_rows_alone(self._chunks(self.stop), self.place, self.text))])
+        return filter(None, (self._ended(block, unread) for block in found))
 
-    def _range(self, file: Any, stop: int) -> Iterator[bytes]:
-        at = self.start if self.opens else self.start - 1
-        file.seek(at)
-        block = file.read(stop - at)
-        if not self.opens:
-            first = block.find(b"\n") + 1
-            if first in (0, len(block)):  # a longer line covers the stretch, or the next line starts behind it
-                return
-            block = block[first:]
-        yield block
-        while not block.endswith(b"\n"):
-            more = file.read(_CHUNK_BYTES)
-            end = more.find(b"\n")
-            block = b"\n" if not more else more if end < 0 else more[: end + 1]
-            yield block
+    def _ended(self, block: bytes, unread: Counter[str] | None) -> bytes:
+        """The same with a newline at its end, where the file may have none."""
+        if not block or block.endswith(b"\n"):
+            return block
+        if not self.closed:
+            return block + b"\n"
+        if unread is not None:
+            unread[OPEN_LINES] += 1
+        return block[: block.rfind(b"\n") + 1]
+
+    def _chunks(self, stop: int) -> Iterator[bytes]:
+        """The bytes, almost always in one chunk; a line that is too long is never in one."""
+        with self.place.open_file() as file:
+            file.seek(self.start)
+            left = stop - self.start
+            while left > 0 and (chunk := file.read(min(left, _LONGEST_LINE))):
+                yield chunk
+                left -= len(chunk)
 
 
 def line_pieces(place: Place, text: TextFormat) -> list[tuple[Lines, int]]:
@@ -123,14 +135,26 @@ def line_pieces(place: Place, text: TextFormat) -> list[tuple[Lines, int]]:
     A file is a single stretch where it can only be read from its start: packed, in another encoding, or where quoted
     cells may go on in the next line.
     """
-    _, first = csv_header(place, text)
-    if place.suffix.endswith(".gz") or not _is_utf8(text) or text.quoted_newlines:
-        stretches = [Lines(place, text, first, None, opens=True)]
-    else:
-        starts = range(first, max(place.size, first + 1), RANGE_BYTES)
-        stretches = [Lines(place, text, at, min(at + RANGE_BYTES, place.size), at == first) for at in starts]
-    with ThreadPoolExecutor(min(_AT_ONCE, len(stretches))) as pool:
+    names, first = csv_header(place, text)
+    whole = place.suffix.endswith(".gz") or not _is_utf8(text) or text.quoted_newlines
+    size = first if whole else max(first, place.size)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        found = pool.map(lambda at: _line_start(place, at), range(first + RANGE_BYTES, size, RANGE_BYTES))
+        cuts = [first, *(at for at in found if at is not None), None if whole else size]
+        stretches = [Lines(place, text, at, end, len(names) == 1) for at, end in pairwise(cuts) if at is not None]
         return list(zip(stretches, pool.map(Lines.count, stretches), strict=True))
+
+
+def _line_start(place: Place, start: int) -> int | None:
+    """Where the first line starts behind a byte, if one does within as many bytes as a stretch has."""
+    stop = start + RANGE_BYTES
+    with place.open_file() as file:
+        file.seek(start - 1)
+        while start < stop and (chunk := bytes(file.read(min(_PEEK_BYTES, stop - start)))):
+            if (found := chunk.find(b"\n")) >= 0:
+                return start + found
+            start += len(chunk)
+    return None
 
 
 def _is_utf8(text: TextFormat) -> bool:
@@ -144,8 +168,9 @@ def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
         try:
             while chunk := _read(stream, place):
                 yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8")
-            if decoder is not None and (last := decoder.decode(b"", final=True)):
-                yield last.encode("utf-8")
+            if decoder is not None:  # half a character may have taken the last newline with it
+                rest = bytes(decoder.getstate()[0])
+                yield (decoder.decode(b"", final=True) + "\n" * rest.endswith(b"\n")).encode("utf-8")
         except UnicodeError:
             raise DataError(f"{place.name} does not begin as a file in {text.encoding} does.") from None
 
@@ -166,10 +191,13 @@ def _behind(first: int, chunks: Iterator[bytes]) -> Iterator[bytes]:
 
 def _rows_alone(chunks: Iterator[bytes], place: Place, text: TextFormat) -> Iterator[bytes]:
     """The same text, every row on a line of its own that is not too long, with carriage returns where a line ends."""
+    return _without_endless_lines(_as_lines(chunks, place, text))
+
+
+def _as_lines(chunks: Iterator[bytes], place: Place, text: TextFormat) -> Iterator[bytes]:
+    """The same, but for their length."""
     chunks = _carriage_returns_as_letters(chunks)
-    if text.quoted_newlines:
-        chunks = _on_one_line(chunks, separator(place, text).encode())
-    return _without_endless_lines(chunks)
+    return _on_one_line(chunks, separator(place, text).encode()) if text.quoted_newlines else chunks
 
 
 def _carriage_returns_as_letters(chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -180,7 +208,8 @@ def _carriage_returns_as_letters(chunks: Iterator[bytes]) -> Iterator[bytes]:
         held = b"\r" if text.endswith(b"\r") else b""
         text = text.removesuffix(b"\r")
         yield _NO_LINE_END.sub(_LETTER, text) if _has_other_returns(text) else text
-    yield held
+    if held:  # one chunk stays one, and need not be copied to be joined
+        yield held
 
 
 def _has_other_returns(text: bytes) -> bool:
@@ -247,7 +276,7 @@ def _whole_lines(chunks: Iterator[bytes]) -> Iterator[bytes]:
             yield b"".join(held)
             held, size = [chunk[end:]], len(chunk) - end
     if block := b"".join(held):
-        yield block if block.endswith(b"\n") else block + b"\n"
+        yield block
 
 
 class LineReader:
@@ -287,11 +316,13 @@ class LineReader:
         """A table with one row per line, or None where the block does not make one.
 
         A line of empty cells is read before it, so that no byte order mark among the rows is taken for the file's, and
-        one behind it, which a quote that the last line does not close would swallow.
+        one behind it, which a quote that the last line does not close would swallow. A block that begins with a letter
+        of ASCII and has no quote needs neither, and is not copied.
         """
         if _has_other_returns(block):
             return None
-        framed = b"".join((self._empty, b"\n", block, self._empty, b"\n"))
+        more = 0 if b" " < block[:1] < b"\x7f" and b'"' not in block else 1
+        framed = b"".join((self._empty, b"\n", block, self._empty, b"\n")) if more else block
         try:
             table = arrow_csv.read_csv(
                 pa.BufferReader(framed),
@@ -303,7 +334,7 @@ class LineReader:
                 ),
                 convert_options=arrow_csv.ConvertOptions(
                     include_columns=wanted,
-                    column_types={name: types.get(name, pa.binary()) for name in wanted},
+                    column_types={name: types.get(name, pa.string()) for name in wanted},
                     null_values=list(self._text.missing),
                     strings_can_be_null=True,
                     decimal_point=self._text.decimal,
@@ -312,7 +343,7 @@ class LineReader:
             )
         except pa.ArrowInvalid:
             return None
-        return table.slice(1, lines) if table.num_rows == lines + 2 else None
+        return table.slice(more, lines) if table.num_rows == lines + 2 * more else None
 
     def _mended(self, block: bytes) -> tuple[bytes, int]:
         """The block with every line that is not a row replaced by one whose cells are missing; how many there were."""

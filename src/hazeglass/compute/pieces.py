@@ -137,7 +137,7 @@ class TextLines:
         names, _ = csv_header(place, text)
         _check_same_columns(self.wanted.all, names, place)
         reader = LineReader(place, text, names)
-        for block in self.lines.blocks():
+        for block in self.lines.blocks(unread):
             columns = reader.columns(block, self.wanted.numbers, self.wanted.ids, unread)
             yield from self.wanted.cut(columns, max(map(len, columns.values()), default=0), unread)
 
@@ -214,5 +214,7 @@ def parquet_file(place: Place, **options: Any) -> Any:
     settings = {"pre_buffer": False, "buffer_size": 1 << 20, "coerce_int96_timestamp_unit": "us"}
     try:
         return pq.ParquetFile(place.open_file(), **settings, **options)
+    except pa.ArrowNotImplementedError:
+        raise DataError(f"{place.name} has a column of a type that Arrow cannot read. Write it anew without.") from None
     except (pa.ArrowInvalid, OSError):
         raise DataError(f"{place.name} cannot be read as Parquet; it may be damaged or of another kind.") from None

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import posixpath
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import lru_cache
@@ -12,7 +14,7 @@ from glob import glob
 from pathlib import Path
 from typing import Any
 
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, OutputError
 
 SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
@@ -55,27 +57,62 @@ class Place:
 
     def open_file(self) -> Any:
         """For reading anywhere in it."""
-        return _file_system(self.address).open_input_file(self.path)
+        return self._opened("open_input_file")
 
     def open_stream(self) -> Any:
         """For reading from the start, unpacked where the name says it is packed."""
-        packed = "gzip" if self.suffix.endswith(".gz") else None
-        return _file_system(self.address).open_input_stream(self.path, compression=packed)
+        return self._opened("open_input_stream", compression="gzip" if self.suffix.endswith(".gz") else None)
+
+    def _opened(self, how: str, **options: Any) -> Any:
+        try:
+            return getattr(_file_system(self.address), how)(self.path, **options)
+        except OSError:
+            raise DataError(f"{self.name} cannot be opened: it must be a file that is there and may be read.") from None
 
 
 def expand(text: str) -> tuple[Place, ...]:
     """The files a path, a folder, a glob or an address stands for, in order of their names."""
     if _ADDRESS.match(text):
-        return _expand_address(text)
+        return _once(_expand_address(text)) if text.startswith("file:") else _expand_address(text)
     path = Path(text)
     if path.is_dir():
-        return _tables([Place(str(p)) for p in sorted(path.rglob("*")) if p.is_file()], text)
+        return _once(_tables([Place(str(p)) for p in sorted(path.rglob("*")) if p.is_file()], text))
     if path.exists():
         return (Place(text),)
     found = sorted(glob(text, recursive=True))
     if not found:
         raise DataError(f"there is no file {text!r}. Give the path of a CSV or Parquet file, a folder, or a glob.")
-    return tuple(Place(match) for match in found)
+    return _once([Place(match) for match in found])
+
+
+def _once(places: Sequence[Place]) -> tuple[Place, ...]:
+    """Every file by the first of its names: of one with two (a link to the latest) each row would count twice."""
+    files: dict[object, Place] = {}
+    for place in places:
+        key: object = os.path.realpath(place.path)
+        with suppress(OSError):  # what is not there is refused when it is opened
+            info = os.stat(place.path)
+            key = (info.st_dev, info.st_ino) if info.st_nlink > 1 else key
+        files.setdefault(key, place)
+    return tuple(files.values())
+
+
+def check_apart(data: Any, out: Path) -> None:
+    """Refuse results among the files they are made from: whoever reads those again would take results for rows."""
+    if not isinstance(data, str | Path):
+        return
+    folder = Path(str(data).removeprefix("file://"))
+    if not folder.is_dir():
+        parts = (folder if "**" in folder.name else folder.parent).parts
+        wild = next((k for k, part in enumerate(parts) if re.search(r"[*?\[]", part)), None)
+        if wild is None:  # a file, or some of a folder but none of the folders in it
+            return
+        folder = Path(*parts[:wild])
+    if out.resolve().is_relative_to(folder.resolve()):
+        raise OutputError(
+            f"the output folder {str(out)!r} must lie outside the input {str(data)!r}, which would hold the release as "
+            "if it were data the next time. Name another place."
+        )
 
 
 def _expand_address(text: str) -> tuple[Place, ...]:

@@ -158,6 +158,7 @@ def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
             "Pass a data frame for named columns."
         )
     names = tuple(f"x{k + 1}" for k in range(data.shape[1]))
+    data = np.asarray(data) if isinstance(data, np.matrix) else data  # whose columns have two dimensions
     return _InMemory(names, lambda k: _arrow_or_list(data[:, k]), len(data), text)
 
 
@@ -207,7 +208,7 @@ def _arrow_or_list(column: Any) -> Column:
 
 def _characters(column: npt.NDArray[np.str_]) -> list[str]:
     """Text of NumPy's, in which a number beyond all characters becomes half a one, which is in no id and no number."""
-    plain = np.ascontiguousarray(column)
+    plain = np.ascontiguousarray(np.ma.filled(column, ""))  # under a mask lies text that was taken back
     codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder)).copy()
     codes[codes > sys.maxunicode] = 0xD800
     return [str(word) for word in codes.view(plain.dtype).tolist()]

@@ -24,7 +24,7 @@ _UNUSABLE = (
     "raw-unicode-escape",
     "undefined",
 )
-BROKEN_LINES = "\n"  # under this name broken lines are counted; no column can have it
+BROKEN_LINES, OPEN_LINES = "\n", "\n\n"  # under these names lines are counted; no column can have them
 
 
 @dataclass(frozen=True)

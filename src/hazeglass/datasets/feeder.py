@@ -11,7 +11,8 @@ lines are marked in it.
 
 What is recorded is the change of voltage against the same quarter-hour one week before, in per cent of nominal. The
 daily and weekly shape of the loads cancels, what remains is fluctuation; and an engineer knows bounds for it without
-looking: supply rules keep a feeder within five per cent of nominal, so a change stays within ten.
+looking: supply rules keep a feeder within five per cent of nominal, so a change stays within ten. Fluctuations are
+independent from one quarter-hour to the next, because error bars suppose that rows are.
 """
 
 from __future__ import annotations
@@ -32,7 +33,6 @@ _UPSTREAM = (-1, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 6)
 _RESISTANCE_BY_DEPTH = (0.5, 1.2, 2.8, 6.5)
 _LOAD_BY_DEPTH = (4.0, 2.0, 1.2, 0.7)
 _LARGEST_SD_PER_CENT = 1.8
-_PERSISTENCE = 0.6
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -58,7 +58,9 @@ def make_feeder(seed: int = 2025, days: int = _DAYS) -> FeederData:
     load_sd = np.array([_LOAD_BY_DEPTH[d] for d in depth])
     steps = days * _STEPS_PER_DAY + _STEPS_PER_WEEK
     rng = np.random.default_rng(seed)
-    loads = _shape(steps)[:, None] * load_sd * 5 + _activity(steps)[:, None] * load_sd * _fluctuations(rng, steps)
+    loads = _shape(steps)[:, None] * load_sd * 5 + _activity(steps)[:, None] * load_sd * rng.standard_normal(
+        (steps, len(_UPSTREAM))
+    )
     voltages = -loads @ np.linalg.inv(laplacian)
     change = voltages[_STEPS_PER_WEEK:] - voltages[:-_STEPS_PER_WEEK]
     covariance = _change_covariance(laplacian, load_sd)
@@ -113,17 +115,6 @@ def _activity(steps: int) -> FloatArray:
     """How much loads fluctuate: more by day, less by night; the same for all buses."""
     hour = np.arange(steps) % _STEPS_PER_DAY / 4
     return np.asarray(1.0 - 0.35 * np.cos(2 * math.pi * (hour - 2) / 24))
-
-
-def _fluctuations(rng: np.random.Generator, steps: int) -> FloatArray:
-    """Independent unit-variance AR(1) noise per bus, forgotten long before a week has passed."""
-    shocks = rng.standard_normal((steps, len(_UPSTREAM)))
-    state = np.empty_like(shocks)
-    state[0] = shocks[0]
-    step = math.sqrt(1 - _PERSISTENCE**2)
-    for t in range(1, steps):
-        state[t] = _PERSISTENCE * state[t - 1] + step * shocks[t]
-    return state
 
 
 def _pairs(names: tuple[str, ...], linked: npt.NDArray[np.bool_]) -> Edges:

@@ -38,6 +38,41 @@ class Charge:
             raise InputError(f"A total variation must lie between 0 and 1, got {self.total_variation!r}.")
 
 
+class BudgetFilter:
+    """A total mu that steps are paid from, each deciding how much it takes after seeing what the others released.
+
+    Gaussian mechanisms compose fully adaptively: the promise is the total as long as the squares of what was taken do
+    not exceed its square, and they cannot, being added as exact fractions and rounded down.
+
+    >>> budget = BudgetFilter(5.0)
+    >>> round(budget.take(0.36), 9), round(budget.take(1.0), 9), budget.left < 1e-6
+    (3.0, 4.0, True)
+    """
+
+    def __init__(self, total: float) -> None:
+        if not (math.isfinite(total) and total > 0):
+            raise InputError(f"a total mu must be a positive finite number, got {total!r}.")
+        self._left = Fraction(total) ** 2
+
+    @property
+    def left(self) -> float:
+        """The mu that is left."""
+        return _root(self._left)
+
+    def take(self, share: float) -> float:
+        """The mu of a step that spends this share of what is left of the square."""
+        if not 0 < share <= 1:
+            raise InputError(f"a share must be above 0 and at most 1, got {share!r}.")
+        wanted = Fraction(share) * self._left
+        mu = _root(wanted)
+        if Fraction(mu) ** 2 > wanted:  # a root is rounded to the nearest float
+            mu = math.nextafter(mu, 0.0)
+        if mu <= 0:
+            raise BudgetExceededError("the budget is spent: nothing is left for a further step.")
+        self._left -= Fraction(mu) ** 2
+        return mu
+
+
 def _square_sum(mus: Iterable[float]) -> Fraction:
     return sum((Fraction(mu) ** 2 for mu in mus), Fraction(0))
 

@@ -9,6 +9,7 @@ from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.05)
+LARGEST_DELTA = 1e-3  # delta is the chance that nothing is promised: an epsilon quoted at a larger one says nothing
 _CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
 
 

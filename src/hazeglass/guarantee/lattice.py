@@ -40,6 +40,11 @@ Floats = NDArray[np.float64]
 ENUMERATION_LIMIT = 4096.0  # up to this scale every probability can be listed, in under a second
 SMALLEST_SCALE, LARGEST_SCALE = 2.0**-6, 2.0**58  # below, no noise at all; above, int64 would not hold the tails
 TAIL_SCALES = Fraction(27, 2)  # scales kept on either side; the mass beyond is below 2^-130 for both families
+# Beyond this scale a table takes longer to compute than it saves: the staircase needs none of its own (rounded) or a
+# small one (discrete), and a release may have a hundred columns with a scale each. It must be 256 or more (blocks).
+TABLE_LIMIT = 256.0
+_STEP = Fraction(1, 256)  # width of a stair under the rounded family, in scales
+_SMOOTHING_LOSS = 2.0**-110  # DiscreteGaussian.mu above ENUMERATION_LIMIT
 PRECISION = 192
 ONE = 1 << PRECISION
 _PI = 0x3243F6A8885A308D313198A2E03707344A4093822299F31D0  # pi * 2^192, rounded down
@@ -190,6 +195,36 @@ def lattice_noise(name: str, scale: float) -> LatticeNoise:
 
 
 # ------------------------------------------------------------------------------------------------- sampling tables
+
+
+def total_variation(noise: LatticeNoise) -> float:
+    """An upper bound on the total variation between one draw and what the guarantee is proven for.
+
+    N draws of noise add (1 + e^epsilon) * N times this to delta. Tables: see above.
+    Staircase: a proposal that is wrong by v makes the accepted law wrong by at most 2 v / P(accept), and
+    P(accept) > 1/2; the mass beyond the stairs is below 2^-130; a draw that 64 bits do not settle is settled by 191
+    bits of the place, which a rounding boundary cuts with probability scale * step * 2^-191 <= 2^-141, and by 192
+    bits of the coin (2^-190).
+    Discrete, where mu is a bound and not enumerated: 2^-110 more.
+    """
+    if noise.scale <= TABLE_LIMIT:
+        return total_variation_of(2 * table_reach(Fraction(noise.scale)))
+    loss = 4 * total_variation_of(stair_count(stair(noise)[0])) + 2.0**-129
+    bounded = isinstance(noise, DiscreteGaussian) and noise.scale > ENUMERATION_LIMIT
+    return loss + (_SMOOTHING_LOSS if bounded else 0.0)
+
+
+def delta_slack(epsilon: float, total_variation: float) -> float:
+    """What so much total variation, over all draws, adds to the delta that `epsilon` is quoted at."""
+    return (1 + math.exp(min(epsilon, 600.0))) * total_variation
+
+
+def stair(noise: LatticeNoise) -> tuple[Fraction, int]:
+    """The width of a stair in scales, and the bits of a place within it (-1: a real number)."""
+    if isinstance(noise, RoundedGaussian):
+        return _STEP, -1
+    block_bits = math.frexp(noise.scale)[1] - 9  # blocks of a power of two, so that a place in one is a bit string
+    return 2**block_bits / Fraction(noise.scale), block_bits  # from 2^-9 to 2^-8
 
 
 @dataclass(frozen=True, eq=False)

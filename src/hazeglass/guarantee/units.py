@@ -80,10 +80,25 @@ def table_distance(unit: Unit, *, columns: int, rows: int, radius: float | None 
             return 2 * math.sqrt(rows)
 
 
-def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: float) -> float:
+def counts_distance(unit: Unit, *, columns: int) -> float:
+    """Largest l2 change of one round of counts, every column's cells counted in a partition of its range.
+
+    A cell that changes leaves one count and joins another of the same column.
+    """
+    match unit.name:
+        case "record" | "person":
+            return unit.max_rows * math.sqrt(2 * columns)
+        case "entry" | "readings":
+            return unit.readings * math.sqrt(2)
+        case "column":
+            raise InputError("counts cannot protect a whole column: replacing one moves all of them.")
+
+
+def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0) -> float:
     """D with mu = D / tau for the sums T1 = a sum(x), T2 = sum(x x^T).
 
-    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal.
+    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal. Where cells
+    are protected, no row is clipped, and `box` bounds each of its entries.
     """
     a2 = mean_weight**2
     match unit.name:
@@ -94,7 +109,7 @@ def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: fl
         case "entry" | "readings":
             if columns < 2:
                 raise InputError('moments that protect entries need at least 2 columns; use protects = "record".')
-            return unit.readings * 2 * math.sqrt(columns - 1 + a2)
+            return unit.readings * 2 * box * math.sqrt((columns - 1) * box**2 + a2)
         case "column":
             raise InputError(
                 "a moments release cannot protect a whole column: replacing one moves every entry of its row of the "

@@ -36,6 +36,7 @@ _LABELLED_CELLS = 60
 _MOST_ROWS = 500
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
+_FUNCTIONS = {"hermite": "with its square and its cube", "cosines": "as three waves of its rank"}
 _CRITERIA = {
     "ebic": "the extended Bayesian information criterion",
     "stars": "stability of the graph under resampling",
@@ -51,6 +52,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
     """The page for a graph: `edges` has one row per pair of names, with the columns of edges.csv."""
     common = {
         "fit": fit,
+        "distrusted": fit.get("distrusted"),
         "promise": _promise(fit),
         "curved": "strength" in edges.column_names,
         "shapes": shape_pictures(fit.get("shapes", ())),
@@ -60,7 +62,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "pairs": fit.get("pairs", edges.num_rows),
     }
     pairs, library = Pairs.of(names, edges), drawing_library()
-    if library is None:
+    if library is None or fit.get("distrusted"):  # a page that moves is about edges, of which there are none then
         return render("report_static.html", **common, **_still(names, edges, pairs))
     ours = "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS)
     script = f"(function () {{\n'use strict';\n{ours}}})();\n"
@@ -99,7 +101,8 @@ def _still(names: Sequence[str], edges: pa.Table, pairs: Pairs) -> dict[str, Any
     """The pictures and the table of a page without scripts, which is not interactive."""
     chosen, others = np.flatnonzero(pairs.selected), np.flatnonzero(~pairs.selected)
     chosen = chosen[np.argsort(-pairs.strength[chosen], kind="stable")]
-    others = others[np.argsort(pairs.numbers["p_value"][others], kind="stable")]
+    likely = np.nan_to_num(pairs.numbers["p_value"][others], nan=1.0)
+    others = others[np.lexsort((-pairs.strength[others], likely))]
     most = min(_MOST_STATIC, max(_MOST_ROWS, len(chosen)))
     shown = edges.take(np.concatenate([chosen, others])[:most]).to_pylist()
     drawing = Drawing.of(pairs.links(len(names)))
@@ -148,10 +151,10 @@ def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
     ]
     if fit.get("dependence") == "curved":
         sentences.append(
-            "Each column entered with its square and its cube, so edges may be curved. The linear part is the partial "
-            "correlation of the columns themselves; p and q are for the whole dependence, and ask whether it is more "
-            f"than a path through a third column could leave. Strengths are smoothed by {fit['ridge']:.2g}, the size "
-            "of the noise."
+            f"Each column entered {_FUNCTIONS[fit.get('functions', 'hermite')]}, so edges may be curved. The linear "
+            "part is the partial correlation of the columns themselves; p and q are for the whole dependence, and ask "
+            "whether it is more than a path through a third column could leave. Strengths are smoothed by "
+            f"{fit['ridge']:.2g}, the size of the noise."
         )
     sentences.append(
         f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "

@@ -15,10 +15,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import RadiusSearch
+from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import InputError, PlanError
-from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.units import SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
 from hazeglass.publisher.noise import draw, total_variation
@@ -30,13 +29,13 @@ __all__ = [
     "SEARCH_STEPS",
     "answer_noise",
     "clip_to_lattice",
+    "lattice_rows",
     "private_radius",
     "questions",
     "radius_grid",
     "row_lengths",
     "rows_within",
     "search_radius",
-    "standardise_to_lattice",
 ]
 
 FloatArray = npt.NDArray[np.float64]
@@ -60,24 +59,13 @@ def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> Fl
     return np.rint(scaled, out=scaled)
 
 
-def standardise_to_lattice(
-    rows: FloatArray,
-    centre: FloatArray,
-    scale: FloatArray,
-    *,
-    steps: int,
-    radius: float | None,
-    out: FloatArray | None = None,
-) -> FloatArray:
-    """clip_to_lattice((rows - centre) / scale), the same bits several times as fast; `out` may be `rows`."""
+def lattice_rows(rows: FloatArray, centre: FloatArray, stage: Stage) -> FloatArray:
+    """In place, one row per feature: clip_to_lattice of what a stage sums, about its centre, several times as fast."""
     from hazeglass.publisher.kernels import to_lattice
 
-    lattice = np.array(rows.T, order="C") if out is None else out.T
-    if out is not None and out is not rows:
-        out[:] = rows
-    longest = math.inf if radius is None else _inner_radius(len(centre), steps, radius)
-    to_lattice(lattice, centre, scale, float(steps), longest)
-    return lattice.T
+    longest = _inner_radius(len(rows), stage.steps, stage.radius) if stage.clipped else math.inf
+    to_lattice(rows, centre, float(stage.steps), longest)
+    return rows
 
 
 def _inner_radius(columns: int, steps: int, radius: float) -> float:
@@ -105,11 +93,11 @@ def row_lengths(rows: FloatArray) -> FloatArray:
 # ---------------------------------------------------------------------------- a radius from the data, by noisy counts
 
 
-def private_radius(rows: Rows, unit: Unit, guarantee: GaussianDP, engine: Engine, bits: BitSource) -> RadiusSearch:
+def private_radius(rows: Rows, unit: Unit, mu: float, engine: Engine, bits: BitSource) -> RadiusSearch:
     """The smallest radius of the grid that seems to hold 95 % of the rows."""
     grid = radius_grid(len(rows.plan.columns))
     n = None if unit.name == "person" else rows.n
-    return search_radius(rows_within(rows, grid, engine), n, grid, unit, guarantee, bits)
+    return search_radius(rows_within(rows, grid, engine), n, grid, unit, mu, bits)
 
 
 def rows_within(rows: Rows, grid: FloatArray, engine: Engine) -> IntArray:
@@ -125,14 +113,14 @@ def search_radius(
     n: int | None,
     grid: FloatArray,
     unit: Unit,
-    guarantee: GaussianDP,
+    mu: float,
     bits: BitSource,
 ) -> RadiusSearch:
     """Bisection on noisy counts: the only place where the counts meet noise.
 
     Where the number of rows `n` is secret (None), the first question is for it: all rows lie within the last radius.
     """
-    noise = answer_noise(unit, guarantee)
+    noise = answer_noise(unit, mu)
     noises = iter(draw(noise, questions(unit), bits).tolist())
     asked: list[tuple[float, int]] = []
 
@@ -143,7 +131,7 @@ def search_radius(
     n = answer(grid.size - 1) if n is None else n
     found = bisect_radius(answer, grid.size, _QUANTILE * n)
     return RadiusSearch(
-        mu=guarantee.mu,
+        mu=mu,
         quantile=_QUANTILE,
         noise_scale=noise.scale,
         answers=tuple(asked),
@@ -152,9 +140,9 @@ def search_radius(
     )
 
 
-def answer_noise(unit: Unit, guarantee: GaussianDP) -> RoundedGaussian:
+def answer_noise(unit: Unit, mu: float) -> RoundedGaussian:
     """The noise on each answer, a whole number of rows wide."""
-    scale = unit.max_rows * math.sqrt(questions(unit)) / guarantee.mu
+    scale = unit.max_rows * math.sqrt(questions(unit)) / mu
     if not scale <= LARGEST_SCALE / 2:
         raise PlanError(
             f"the search for a clip radius would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the "

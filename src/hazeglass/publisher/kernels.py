@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["invert", "staircase", "to_lattice", "to_unit"]
+__all__ = ["count_cells", "invert", "score_cells", "staircase", "to_lattice", "to_unit"]
 
 Words = NDArray[np.uint64]
 FloatArray = NDArray[np.float64]
@@ -179,8 +179,10 @@ def staircase(
 
 
 @elementwise
-def to_unit(cells: FloatArray, lower: float, upper: float, centre: float, half_width: float, out: FloatArray) -> None:
-    """Cells clamped to their bounds, then (cell - centre) / half_width in [-1, 1]; NaN becomes 0, the public centre."""
+def to_unit(
+    cells: FloatArray, lower: float, upper: float, centre: float, half_width: float, missing: float, out: FloatArray
+) -> None:
+    """Cells clamped to their bounds, then (cell - centre) / half_width in [-1, 1]; NaN becomes `missing`."""
     for row in range(cells.size):
         value = cells[row]
         value = lower if value < lower else value
@@ -188,12 +190,12 @@ def to_unit(cells: FloatArray, lower: float, upper: float, centre: float, half_w
         value = (value - centre) / half_width
         value = -1.0 if value < -1.0 else value
         value = 1.0 if value > 1.0 else value
-        out[row] = value if value == value else 0.0
+        out[row] = value if value == value else missing
 
 
 @elementwise
-def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: float, longest: float) -> None:
-    """In place: columns become (u - centre) / scale * steps, rows longer than `longest` are shrunk, all rounded.
+def to_lattice(cells: FloatArray, centre: FloatArray, steps: float, longest: float) -> None:
+    """In place: columns become (u - centre) * steps, rows longer than `longest` are shrunk, all rounded.
 
     A few hundred rows at a time, so that all their columns are still in the fastest cache for the second pass. One
     array for both ends: of two, the compiler would have to fear that they overlap, and use no vectors if they do.
@@ -204,9 +206,9 @@ def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: 
         size = min(_TILE_ROWS, rows - start)
         factor[:] = 0.0
         for column in range(columns):
-            middle, width = centre[column], scale[column]
+            middle = centre[column]
             for row in range(size):
-                value = (cells[column, start + row] - middle) / width * steps
+                value = (cells[column, start + row] - middle) * steps
                 cells[column, start + row] = value
                 factor[row] += value * value
         for row in range(size):
@@ -215,3 +217,58 @@ def to_lattice(cells: FloatArray, centre: FloatArray, scale: FloatArray, steps: 
         for column in range(columns):
             for row in range(size):
                 cells[column, start + row] = np.rint(cells[column, start + row] * factor[row])
+
+
+@compiled
+def _interval(value: float, cuts: FloatArray, guide: NDArray[np.int64]) -> int:
+    """#{k : cuts[k] <= value}; guide[b] counts the cuts at or below the begin of the b-th of equal parts of [-2, 2]."""
+    part = int((value + 2.0) * ((guide.size - 1) / 4.0))
+    low, high = guide[part], guide[part + 1]
+    while low < high:
+        middle = (low + high) >> 1
+        if cuts[middle] <= value:
+            low = middle + 1
+        else:
+            high = middle
+    return int(low)
+
+
+@compiled
+def count_cells(units: FloatArray, cuts: FloatArray, guide: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Add one to the count of the interval between cuts that each cell lies in, to the last one for missing cells."""
+    for row in range(units.size):
+        value = units[row]
+        if value == value:
+            counts[_interval(value, cuts, guide)] += 1
+        else:
+            counts[counts.size - 1] += 1
+
+
+@compiled
+def score_cells(
+    units: FloatArray,
+    words: NDArray[np.uint32],
+    step: float,
+    cuts: FloatArray,
+    guide: NDArray[np.int64],
+    first: NDArray[np.int64],
+    draws: NDArray[np.int64],
+    values: FloatArray,
+    out: FloatArray,
+) -> None:
+    """out[f, row] = values[e, f], e the entry of the cell's interval, or of the last one where it is missing.
+
+    A whole-numbered cell is first spread over its step by 24 bits of its word; the other 8 choose among 256 entries.
+    """
+    for row in range(units.size):
+        value, word = units[row], words[row]
+        interval = first.size - 1
+        if value == value:
+            if step > 0.0:
+                value += step * ((np.int64(word & np.uint32(0xFFFFFF)) + 0.5) / 16777216.0 - 0.5)
+            interval = _interval(value, cuts, guide)
+        entry = first[interval]
+        if draws[interval] > 1:
+            entry += np.int64(word >> np.uint32(24))
+        for feature in range(out.shape[0]):
+            out[feature, row] = values[entry, feature]

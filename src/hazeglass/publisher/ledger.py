@@ -284,6 +284,11 @@ class AnnouncedBits:
         self._account.announce()
         return self._bits.elsewhere()
 
+    def key(self) -> bytes:
+        """A key, after the announcement is on disk."""
+        self._account.announce()
+        return self._bits.key()
+
     def uint64(self, count: int) -> NDArray[np.uint64]:
         """Words, after the announcement is on disk."""
         self._account.announce()
@@ -322,6 +327,12 @@ class Account:
 
 def charge_of(plan: Plan, draws: int = 0) -> Charge:
     """What a ledger is asked for when this plan is published with at most so many draws."""
+    if plan.id_column is not None and not plan.text.header:
+        raise PrivacyRefusal(
+            f"a ledger tells persons apart by the name of a column, and this plan gives the name {plan.id_column!r} to "
+            "a column of a file without names: another plan could give it to another. Add a line of names to the file, "
+            "and remove header and names from the plan's [text]."
+        )
     return Charge(plan.guarantee.mu, plan.title, draws * _TOTAL_VARIATION_PER_DRAW, plan.unit, plan.id_column)
 
 

@@ -1,33 +1,38 @@
 """The moments form: exact integer sums of rows and of their products, noised once per stage.
 
-Stage values are public once released, so a second stage may recentre and rescale by the first (docs/maths/adaptive.md).
+Adaptive releases first count (publisher/marginals.py), then take moments in stages: what a stage released is public, so
+the next may map rows by a matrix that follows from it (features/shaping.py, docs/maths/shaping.md). One object holds
+the budget of all of them and cannot overspend.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import RadiusSearch, Stage
-from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.bundle.manifest import RadiusSearch, Stage, Standard
+from hazeglass.bundle.moments import ReleasedMoments, stage_names
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError, PlanError
-from hazeglass.features.harmonics import DEGREES, FeatureKind, features_of, to_features
-from hazeglass.features.standardise import standardisation
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.features.harmonics import FeatureKind, features_of
+from hazeglass.features.marginal import Marginal
+from hazeglass.features.shaping import BOX, MOST_STAGES, Shape, first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.units import Unit, count_weight, fewest_steps_in_ball, mean_weight, moments_distance
-from hazeglass.publisher.clip import (
-    RADIUS_SHARE,
-    answer_noise,
-    clip_to_lattice,
-    private_radius,
-    radius_grid,
-    standardise_to_lattice,
+from hazeglass.publisher.clip import RADIUS_SHARE, answer_noise, lattice_rows, private_radius, radius_grid
+from hazeglass.publisher.marginals import (
+    MOST_ROUNDS,
+    Encoder,
+    NoisyMarginals,
+    count_noise,
+    marginals_share,
+    publish_marginals,
+    standard_of,
 )
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
@@ -35,23 +40,25 @@ from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
 
 __all__ = [
+    "Drawn",
     "NoisyMoments",
     "PieceSums",
     "add_noise",
+    "column_encoder",
     "design_stages",
     "exact_sums",
-    "first_stage",
-    "lattice_rows",
+    "plain_stage",
+    "presence_encoder",
     "publish_moments",
-    "second_stage",
+    "stage_of",
 ]
 
-FIRST_STAGE_SHARE = 0.1
 _BITS = 16
 _SUM_BITS = 61
 _SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 _TILE_CELLS = 1 << 18
 _FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
+_PRESENCE_SHARE = 0.05  # of what the counts left, where cells are missing in several columns
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -59,7 +66,7 @@ IntArray = npt.NDArray[np.int64]
 
 @dataclass(frozen=True)
 class NoisyMoments:
-    """What one stage releases: noisy mean and second moments of its rows x, with the noise's standard deviations.
+    """What one stage releases: noisy mean and second moments of its rows y, with the noise's standard deviations.
 
     `rows` is what the sums were divided by: the public number of rows, or, for persons, a noisy one.
     """
@@ -72,6 +79,7 @@ class NoisyMoments:
     second_noise_sd: FloatArray
     diagonal_noise_sd: FloatArray
     total_variation: float
+    map: FloatArray | None = None
 
     def divided(self, rows: int | IntArray) -> NoisyMoments:
         """Sums become means: divided by the number of rows as it is released."""
@@ -87,100 +95,182 @@ class NoisyMoments:
             diagonal_noise_sd=self.diagonal_noise_sd / rows,
         )
 
-    def standardisation(self) -> tuple[FloatArray, FloatArray]:
-        """Centre and scale for a stage that follows."""
-        squares = np.diagonal(self.second, axis1=-2, axis2=-1)
-        return standardisation(self.mean, squares, self.mean_noise_sd[..., None], self.diagonal_noise_sd[..., None])
-
     def released(self, names: tuple[str, ...]) -> ReleasedMoments:
         """The same with names, as it goes into the bundle."""
         p = self.mean.size
         noise = np.full((p, p), float(self.second_noise_sd))
         np.fill_diagonal(noise, float(self.diagonal_noise_sd))
-        features = features_of(names, self.stage.features)
-        return ReleasedMoments(features, self.mean, self.second, np.full(p, float(self.mean_noise_sd)), noise)
+        features = features_of(stage_names(names, self.stage), self.stage.features)
+        return ReleasedMoments(features, self.mean, self.second, np.full(p, float(self.mean_noise_sd)), noise, self.map)
 
 
-def publish_moments(
-    rows: Rows, plan: Plan, engine: Engine, bits: BitSource
-) -> tuple[list[NoisyMoments], RadiusSearch | None]:
-    """One stage, or two when the plan is adaptive; before them the search for a radius when the plan asks for one."""
-    size = rows.public_size
-    if plan.adaptive:
-        first = _run_stage(rows, first_stage(plan, size, plan.guarantee.share(FIRST_STAGE_SHARE)), engine, bits)
-        return [first, _run_stage(rows, second_stage(plan, size, first), engine, bits)], None
-    search, guarantee, radius = None, plan.guarantee, None
-    if plan.clip_radius == "private":
-        search = private_radius(rows, plan.unit, plan.guarantee.share(RADIUS_SHARE), engine, bits)
-        guarantee, radius = plan.guarantee.share(1 - RADIUS_SHARE), search.radius
-    return [_run_stage(rows, first_stage(plan, size, guarantee, radius), engine, bits)], search
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Everything a release of moments consists of."""
+
+    stages: tuple[NoisyMoments, ...]
+    marginals: NoisyMarginals | None = None
+    standard: Standard | None = None
+    search: RadiusSearch | None = None
+
+    @property
+    def total_variation(self) -> float:
+        """Of all draws together, from the ideal ones."""
+        others = (self.marginals, self.search)
+        return sum(stage.total_variation for stage in self.stages) + sum(
+            one.total_variation for one in others if one is not None
+        )
 
 
-def first_stage(plan: Plan, n: int, guarantee: GaussianDP, radius: float | None = None) -> Stage:
+def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> Drawn:
+    """Counts, then stages; or one stage on the public scale where the plan is not adaptive."""
+    budget = BudgetFilter(plan.guarantee.mu)
+    if not plan.adaptive:
+        search, radius = None, None
+        if plan.clip_radius == "private":
+            search = private_radius(rows, plan.unit, budget.take(RADIUS_SHARE), engine, bits)
+            radius = search.radius
+        stage = plain_stage(plan, rows.public_size, budget.take(1.0), radius)
+        return Drawn((_run_stage(rows, stage, Encoder("public", "columns"), engine, bits),), search=search)
+    marginals = publish_marginals(rows, plan, engine, bits, budget)
+    stages: list[NoisyMoments] = []
+    missing = marginals.often_missing
+    if len(missing) > 1:
+        encoder = presence_encoder(plan, missing)
+        stage = stage_of(plan.unit, rows.public_size, budget.take(_PRESENCE_SHARE), len(missing), encoder)
+        stages.append(_run_stage(rows, stage, encoder, engine, bits))
+    encoder = column_encoder(plan, marginals.columns, bits.key())
+    shaped = encoder.features == "columns" and encoder.box is None
+    stages += _shaped_stages(rows, plan, encoder, budget, engine, bits, shaped=shaped)
+    return Drawn(tuple(stages), marginals, encoder.standard)
+
+
+def presence_encoder(plan: Plan, missing: tuple[int, ...]) -> Encoder:
+    """Whether the cells of these columns are there."""
+    return Encoder(plan.scale, "presence", of=missing, box=1.0 if _boxed(plan.unit) else None)
+
+
+def column_encoder(plan: Plan, columns: Sequence[Marginal], key: bytes) -> Encoder:
+    """Scores, their cosines, or standardised cells, by what the counts said of every column."""
+    box = BOX if _boxed(plan.unit) else None
+    if plan.scale == "linear":
+        return Encoder("linear", "columns", standard=standard_of(columns), box=box)
+    return Encoder.of_scores(columns, "cosines" if plan.dependence == "curved" else "columns", key, box)
+
+
+def _boxed(unit: Unit) -> bool:
+    """Whether single cells are protected, so that each is bounded for itself."""
+    return unit.name in ("entry", "readings")
+
+
+def _shaped_stages(
+    rows: Rows, plan: Plan, encoder: Encoder, budget: BudgetFilter, engine: Engine, bits: BitSource, *, shaped: bool
+) -> Iterator[NoisyMoments]:
+    """Stage after stage until the budget is spent; each one's shape follows from what the one before released."""
+    size, p = rows.public_size, encoder.width(len(plan.columns))
+    shape, largest = first_shape(p, shaped=shaped and p > 1), largest_entry(encoder.scale)
+    for number in range(1, MOST_STAGES + 1):
+        mu = budget.take(shape.share)
+        stage = stage_of(plan.unit, size, mu, shape.length, encoder, shape)
+        noisy = _run_stage(rows, stage, encoder, engine, bits, shape.map)
+        yield noisy
+        if shape.share == 1.0:
+            return
+        noise_sd = float(noisy.second_noise_sd)
+        shape = next_shape(shape, stage.radius, noisy.mean, noisy.second, noise_sd, number, largest)
+
+
+def plain_stage(plan: Plan, n: int, mu: float, radius: float | None = None) -> Stage:
     """Rows about the public centre, in the box, or in the ball of the plan's radius (sqrt(p/3) unless it names one)."""
     p = len(plan.columns)
-    clipped = plan.unit.name in ("record", "person")
-    if not clipped:
-        radius = math.sqrt(p)
-    elif radius is None:
+    if plan.unit.name not in ("record", "person"):
+        return _stage(plan.unit, n, mu, math.sqrt(p), np.zeros(p), box=1.0)
+    if radius is None:
         named = plan.clip_radius if isinstance(plan.clip_radius, float) else None
         radius = math.sqrt(p / 3) if named is None else named
-    return _stage(plan.unit, n, guarantee, radius, clipped, np.zeros(p), np.ones(p))
+    return _stage(plan.unit, n, mu, radius, np.zeros(p))
 
 
-def second_stage(plan: Plan, n: int, first: NoisyMoments | None) -> Stage:
-    """Rows standardised by the first stage's released means and variances (None: not known yet).
-
-    They are clipped to the root mean square length of what is summed: sqrt(p) for p standardised columns, sqrt(3p) for
-    their Hermite functions.
-    """
-    p = len(plan.columns)
-    features: FeatureKind = "hermite" if plan.dependence == "curved" else "linear"
-    centre, scale = (np.zeros(p), np.ones(p)) if first is None else first.standardisation()
-    guarantee = plan.guarantee.share(1 - FIRST_STAGE_SHARE)
-    return _stage(plan.unit, n, guarantee, math.sqrt(p * DEGREES[features]), True, centre, scale, features)
+def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, shape: Shape | None = None) -> Stage:
+    """A stage of an adaptive release that spends `mu` on rows of about this squared length."""
+    mapped = shape is not None and shape.map is not None
+    centre = np.zeros(round(length)) if shape is None else shape.centre
+    if encoder.features == "presence":
+        radius = math.sqrt(centre.size)
+        made = _stage(unit, n, mu, radius, centre, box=encoder.box, features="presence", of=encoder.of)
+    elif encoder.box is not None:
+        made = _stage(unit, n, mu, math.sqrt(centre.size) * encoder.box, centre, box=encoder.box)
+    else:
+        radius = stage_radius(encoder.features, length, n, mu)
+        made = _stage(unit, n, mu, radius, centre, features=encoder.features)
+    return replace(made, mapped=mapped)
 
 
 def design_stages(plan: Plan, n: int) -> list[Stage]:
-    """The stages as far as they are known before the data; refused where 64 bits do not hold their sums."""
+    """The stages as far as they are known before the data: the last is typical, with all that is left.
+
+    Refused where 64 bits do not hold their sums.
+    """
+    mu, p = plan.guarantee.mu, len(plan.columns)
     if plan.adaptive:
-        return [first_stage(plan, n, plan.guarantee.share(FIRST_STAGE_SHARE)), second_stage(plan, n, None)]
+        budget = BudgetFilter(mu)
+        counting = budget.take(marginals_share(plan, n))
+        count_noise(plan.unit, p, counting / 10)  # more than any round has
+        kind: FeatureKind = "cosines" if plan.dependence == "curved" else "columns"
+        encoder = Encoder("scores", kind, box=BOX if _boxed(plan.unit) else None)
+        size = encoder.width(p)
+        for share in (0.01, 1.0):  # less and more than any stage has; what lies between behaves like its ends
+            shape = first_shape(size, shaped=False)
+            stage = stage_of(plan.unit, n, math.sqrt(share) * budget.left, size, encoder, shape)
+        return [stage]
     if plan.clip_radius != "private":
-        return [first_stage(plan, n, plan.guarantee)]
-    answer_noise(plan.unit, plan.guarantee.share(RADIUS_SHARE))
-    rest, grid = plan.guarantee.share(1 - RADIUS_SHARE), radius_grid(len(plan.columns))
+        return [plain_stage(plan, n, mu)]
+    answer_noise(plan.unit, mu * math.sqrt(RADIUS_SHARE))
+    rest, grid = mu * math.sqrt(1 - RADIUS_SHARE), radius_grid(p)
     for radius in (grid[0], grid[-1]):  # whichever the search finds must fit; what lies between behaves like its ends
-        first_stage(plan, n, rest, float(radius))
-    return [first_stage(plan, n, rest)]
+        plain_stage(plan, n, rest, float(radius))
+    return [plain_stage(plan, n, rest)]
+
+
+def most_draws(plan: Plan) -> int:
+    """At most how many draws of noise a release takes; the counts have up to 64 leaves."""
+    p, person = len(plan.columns), plan.unit.name == "person"  # then the number of rows is drawn as well
+    size = p * (3 if plan.dependence == "curved" else 1)
+    stage = size + size * (size + 1) // 2 + person
+    if not plan.adaptive:
+        return stage + 10
+    return MOST_ROUNDS * p * 65 + (MOST_STAGES + 1) * stage
 
 
 def _stage(
     unit: Unit,
     n: int,
-    guarantee: GaussianDP,
+    mu: float,
     radius: float,
-    clipped: bool,
     centre: FloatArray,
-    scale: FloatArray,
-    features: FeatureKind = "linear",
+    *,
+    box: float | None = None,
+    features: FeatureKind = "columns",
+    of: tuple[int, ...] = (),
 ) -> Stage:
     """`n` is the public number of rows, or of persons: each has at most `max_rows` rows, and how many is secret."""
-    weight = mean_weight(radius, n, guarantee.mu)
-    tau = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight) / guarantee.mu
-    largest = radius if clipped else 1.0
-    fewest = fewest_steps_in_ball(centre.size * DEGREES[features], "moments") if clipped else 1.0
+    weight = mean_weight(radius, n, mu)
+    distance = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight, box=box or 1.0)
+    tau, clipped = distance / mu, box is None
+    fewest = fewest_steps_in_ball(centre.size, "moments") if clipped else 1.0
     person = unit.name == "person"
     return Stage(
-        mu=guarantee.mu,
+        mu=mu,
         radius=radius,
         clipped=clipped,
         mean_weight=weight,
         tau=tau,
-        steps=_steps(n * unit.max_rows, largest, tau, weight, fewest),
+        steps=_steps(n * unit.max_rows, box or radius, tau, weight, fewest),
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
-        scale=tuple(scale.tolist()),
         features=features,
+        of=of,
+        box=box,
         rows=0 if person else n,
         count_weight=count_weight(radius) if person else 0.0,
     )
@@ -199,52 +289,57 @@ def _steps(n: int, largest: float, tau: float, weight: float, fewest: float) -> 
     raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
-def _run_stage(rows: Rows, stage: Stage, engine: Engine, bits: BitSource) -> NoisyMoments:
-    noisy = add_noise(*exact_sums(rows, stage, engine), rows.n, stage, bits)
+def _run_stage(
+    rows: Rows, stage: Stage, encoder: Encoder, engine: Engine, bits: BitSource, through: FloatArray | None = None
+) -> NoisyMoments:
+    noisy = add_noise(*exact_sums(rows, stage, encoder, engine, through), rows.n, stage, bits)
     released = int(np.clip(noisy.rows, *rows.public_range)) if stage.count_weight else rows.n
-    return noisy.divided(released)
+    return replace(noisy.divided(released), map=through)
 
 
-def exact_sums(rows: Rows, stage: Stage, engine: Engine) -> tuple[IntArray, IntArray]:
+def exact_sums(
+    rows: Rows, stage: Stage, encoder: Encoder, engine: Engine, through: FloatArray | None = None
+) -> tuple[IntArray, IntArray]:
     """The secret sums of the stage's rows and of their products, in lattice steps."""
-    features = len(stage.centre) * DEGREES[stage.features]
-    first, second = np.zeros(features, dtype=np.int64), np.zeros((features, features), dtype=np.int64)
-    for part_first, part_second in rows.run(engine, PieceSums(stage)):
+    first, second = np.zeros(stage.size, dtype=np.int64), np.zeros((stage.size, stage.size), dtype=np.int64)
+    for part_first, part_second in rows.run(engine, PieceSums(stage, encoder.without_key(), through), encoder.key):
         first += part_first
         second += part_second
     return first, second
 
 
-def lattice_rows(
-    unit_box: FloatArray, centre: FloatArray, scale: FloatArray, stage: Stage, out: FloatArray | None = None
-) -> FloatArray:
-    """Rows as the stage sums them: standardised, as features, clipped, on the lattice; in `out` where they fit it."""
-    radius = stage.radius if stage.clipped else None
-    if stage.features == "linear" and centre.ndim == 1:
-        return standardise_to_lattice(unit_box, centre, scale, steps=stage.steps, radius=radius, out=out)
-    return clip_to_lattice(to_features((unit_box - centre) / scale, stage.features), steps=stage.steps, radius=radius)
-
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PieceSums:
     """The sums of one piece's rows, as integers: adding pieces in any order gives the same bits."""
 
     stage: Stage
+    encoder: Encoder
+    through: FloatArray | None = None
+
+    @property
+    def secret(self) -> bool:
+        """With its key, whoever sees the release could tell drawn scores from others."""
+        return bool(self.encoder.key)
 
     def __call__(self, cells: Cells, start: int, blocks: Iterator[Block]) -> tuple[IntArray, IntArray]:
         """Sum up, a few thousand rows at a time, so that they stay in the processor's cache."""
-        centre, scale = np.array(self.stage.centre), np.array(self.stage.scale)
-        features = centre.size * DEGREES[self.stage.features]
-        first, second = np.zeros(features, dtype=np.int64), np.zeros((features, features), dtype=np.int64)
-        memory = np.empty((centre.size, _tile_rows(features)))
+        size = self.stage.size
+        first, second = np.zeros(size, dtype=np.int64), np.zeros((size, size), dtype=np.int64)
+        centre, most = np.array(self.stage.centre), _tile_rows(size)
+        memory = np.empty((2, size, most))
         for block in blocks:
-            # At most 2^16 rows of 16-bit numbers: every partial sum is an integer below 2^53, so the product is exact
-            # and the same bits come out whatever the order of summation.
-            for tile in _tiles(block, features):
-                box = cells.unit_box(tile, out=memory if tile[0].size == memory.shape[1] else None)
-                z = lattice_rows(box, centre, scale, self.stage, out=box)
-                first += z.sum(axis=0).astype(np.int64)
-                second += (z.T @ z).astype(np.int64)
+            # Products of 16-bit integers summed over a tile are whole numbers below 2^53, exact in floats, so fast
+            # matrix products may be used and the same bits come out whatever the order of summation.
+            for tile in _tiles(block, most):
+                count = tile[0].size
+                x, y = memory if count == most else np.empty((2, size, count))
+                self.encoder.rows(cells, tile, start, x)
+                start += count
+                if self.through is not None:  # a map on a lattice times cells on another: exact in any order, too
+                    x = np.matmul(self.through, x, out=y)
+                z = lattice_rows(x, centre, self.stage)
+                first += z.sum(axis=1).astype(np.int64)
+                second += (z @ z.T).astype(np.int64)
         return first, second
 
 
@@ -252,9 +347,8 @@ def _tile_rows(features: int) -> int:
     return max(_FEWEST_TILE_ROWS, min(_MOST_TILE_ROWS, _TILE_CELLS // features))
 
 
-def _tiles(block: Block, features: int) -> Iterator[Block]:
-    """The block again, in stretches of rows."""
-    rows = _tile_rows(features)
+def _tiles(block: Block, rows: int) -> Iterator[Block]:
+    """The block again, some rows at a time."""
     for start in range(0, block[0].size, rows):
         yield [column[start : start + rows] for column in block]
 

@@ -12,61 +12,36 @@ from numpy.typing import NDArray
 
 from hazeglass.errors import InputError
 from hazeglass.guarantee.lattice import (
-    ENUMERATION_LIMIT,
-    DiscreteGaussian,
-    RoundedGaussian,
+    TABLE_LIMIT,
+    LatticeNoise,
     Thresholds,
     cumulative_thresholds,
     exp_neg,
-    stair_count,
+    stair,
     staircase_thresholds,
-    table_reach,
-    total_variation_of,
+    total_variation,
 )
 from hazeglass.publisher.randomness import BitSource
 
 __all__ = ["draw", "total_variation"]
 
-Noise = RoundedGaussian | DiscreteGaussian
 Integers = NDArray[np.int64]
 
 _CHUNK = 1 << 16  # words at a time: 512 KiB stay in the processor's cache
 _GUIDE_BITS = 14
-# Beyond this scale a table takes longer to compute than it saves: the staircase needs none of its own (rounded) or a
-# small one (discrete), and a release may have a hundred columns with a scale each. It must be 256 or more (blocks).
-_TABLE_LIMIT = 256.0
-_STEP = Fraction(1, 256)  # width of a stair under the rounded family, in scales
 _EXTRA = 128  # more bits for a draw that 64 did not settle
-_SMOOTHING_LOSS = 2.0**-110  # DiscreteGaussian.mu above ENUMERATION_LIMIT
 
 
-def draw(noise: Noise, size: int, bits: BitSource) -> Integers:
+def draw(noise: LatticeNoise, size: int, bits: BitSource) -> Integers:
     """`size` independent draws of the noise."""
     if size < 0:
         raise InputError(f"The number of draws must not be negative, got {size}.")
     out = np.empty(size, dtype=np.int64)
-    if noise.scale <= _TABLE_LIMIT:
+    if noise.scale <= TABLE_LIMIT:
         _draw_by_table(_table(noise), out, bits)
     else:
         _draw_by_staircase(_staircase(noise), out, bits)
     return out
-
-
-def total_variation(noise: Noise) -> float:
-    """An upper bound on the total variation between one draw and what the guarantee is proven for.
-
-    N draws of noise add (1 + e^epsilon) * N times this to delta. Tables: see guarantee/lattice.py.
-    Staircase: a proposal that is wrong by v makes the accepted law wrong by at most 2 v / P(accept), and
-    P(accept) > 1/2; the mass beyond the stairs is below 2^-130; a draw that 64 bits do not settle is settled by 191
-    bits of the place, which a rounding boundary cuts with probability scale * step * 2^-191 <= 2^-141, and by 192
-    bits of the coin (2^-190).
-    Discrete, where mu is a bound and not enumerated: 2^-110 more.
-    """
-    if noise.scale <= _TABLE_LIMIT:
-        return total_variation_of(2 * table_reach(Fraction(noise.scale)))
-    loss = 4 * total_variation_of(stair_count(_stair(noise)[0])) + 2.0**-129
-    bounded = isinstance(noise, DiscreteGaussian) and noise.scale > ENUMERATION_LIMIT
-    return loss + (_SMOOTHING_LOSS if bounded else 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +57,7 @@ def _guided(thresholds: Thresholds) -> _Table:
 
 
 @lru_cache(maxsize=256)
-def _table(noise: Noise) -> _Table:
+def _table(noise: LatticeNoise) -> _Table:
     return _guided(cumulative_thresholds(noise))
 
 
@@ -115,19 +90,11 @@ class _Staircase:
     exponent: int
 
 
-def _stair(noise: Noise) -> tuple[Fraction, int]:
-    """The width of a stair in scales, and the bits of a place within it (-1: a real number)."""
-    if isinstance(noise, RoundedGaussian):
-        return _STEP, -1
-    block_bits = math.frexp(noise.scale)[1] - 9  # blocks of a power of two, so that a place in one is a bit string
-    return 2**block_bits / Fraction(noise.scale), block_bits  # from 2^-9 to 2^-8
-
-
 @lru_cache(maxsize=256)
-def _staircase(noise: Noise) -> _Staircase:
+def _staircase(noise: LatticeNoise) -> _Staircase:
     fraction, power = math.frexp(noise.scale)
     mantissa, exponent = int(fraction * 2**53), power - 53
-    step, block_bits = _stair(noise)
+    step, block_bits = stair(noise)
     return _Staircase(
         _guided(staircase_thresholds(step)), step, int(step * step / 2 * 2**78), block_bits, mantissa, exponent
     )

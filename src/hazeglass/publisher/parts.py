@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hazeglass.bundle.writer import part_rows
 from hazeglass.compute.engines import Engine, Threads
 from hazeglass.errors import OutputError
 from hazeglass.publisher.randomness import BitSource
@@ -39,19 +40,12 @@ if TYPE_CHECKING:
 
     from hazeglass.publisher.publish import PartWriter
 
-__all__ = ["Buckets", "NoisyPiece", "bucket_count", "part_rows", "recut", "spill_beside", "write_parts"]
+__all__ = ["Buckets", "NoisyPiece", "bucket_count", "recut", "spill_beside", "write_parts"]
 
-_PART_CELLS = 1 << 22
-_MOST_PART_ROWS, _ROW_GROUP = 1 << 20, 1 << 16
 _MOST_NOISE_ROWS = 1 << 14
 _CHUNK_ROWS = 1 << 18  # rows of a piece that are dealt at a time
 _FIRST_BUCKET = 1 << 48  # streams of bits from here on belong to buckets, those below to rows
 _OPEN_FILES = 256
-
-
-def part_rows(columns: int) -> int:
-    """How many rows a part holds: the largest power of two that keeps it within 32 MiB."""
-    return min(_MOST_PART_ROWS, 1 << max(6, (_PART_CELLS // columns).bit_length() - 1))
 
 
 def noise_rows(columns: int) -> int:
@@ -249,7 +243,7 @@ def write_parts(
     numbered = enumerate(recut(batches, part_rows(len(schema))))
 
     def write(part: tuple[int, pa.Table]) -> None:
-        writer.table(f"data/part-{part[0]:05d}.parquet", part[1].combine_chunks(), _ROW_GROUP, repeating)
+        writer.table(f"data/part-{part[0]:05d}.parquet", part[1].combine_chunks(), repeating)
 
     for _ in (Threads() if engine.remote else engine).map(write, numbered):
         pass

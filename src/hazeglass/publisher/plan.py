@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hazeglass.bundle.manifest import Column, Form
+from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
@@ -24,7 +26,7 @@ from hazeglass.publisher.plan_file import check_section, check_structure, plan_t
 if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "check_describable"]
 
 _QUOTED_DELTA = 1e-6
 _LARGEST_WHOLE = 2**50
@@ -33,6 +35,8 @@ _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would al
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
 _MOST_COLUMNS = 100_000
+# At most so many bytes of release.json are about a column, beside its name and reason; about a part; about the rest.
+_COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 440, 170, 1 << 17, 10
 _WHOLE = ("readings", "max_rows", "persons")
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
@@ -42,8 +46,9 @@ class Plan:
     """What will be released, what is protected, and how well. A plan that cannot be kept cannot be made.
 
     The arguments are the keys of a plan.toml; its [text] is a :class:`TextFormat`. The budget is `mu`, or `epsilon`
-    and `delta`. What is left out is filled in: `adaptive` (two stages where nothing speaks for one), and for a budget
-    in `mu` the `delta` of 1e-6 and the `epsilon` that `mu` means there.
+    and `delta`. What is left out is filled in: `adaptive` (counts and stages where nothing speaks for one stage), and
+    for a budget in `mu` the `delta` of 1e-6 and the `epsilon` that `mu` means there. `scale` is how moments see a
+    column: by its rank, or as it is.
     """
 
     title: str
@@ -59,6 +64,7 @@ class Plan:
     persons: int | None = None
     row_counts: Literal["public"] | None = None
     order: Literal["shuffled", "kept"] | None = None
+    scale: Literal["scores", "linear"] = "scores"
     dependence: Literal["linear", "curved"] = "linear"
     adaptive: bool = _UNSAID
     clip_radius: float | Literal["private"] | None = None
@@ -80,6 +86,7 @@ class Plan:
         if self.adaptive is _UNSAID:
             object.__setattr__(self, "adaptive", self._adaptive_by_default)
         _check_mechanism(self)
+        check_describable(self)
 
     @classmethod
     def load(cls, path: str | Path) -> Plan:
@@ -154,8 +161,8 @@ class Plan:
 
     @property
     def _adaptive_by_default(self) -> bool:
-        """Two stages unless something in the plan speaks for one."""
-        return self.form != "table" and self.protects in ("record", "person") and self.clip_radius is None
+        """Counts and stages unless something in the plan speaks for one stage."""
+        return self.form != "table" and self.protects != "column" and self.clip_radius is None
 
     def _release(self, adaptive: bool | None) -> dict[str, Any]:
         """The keys of [release] that say something."""
@@ -169,7 +176,7 @@ class Plan:
             adaptive=adaptive,
             clip_radius=self.clip_radius,
         )
-        usual = {"dependence": "linear", "round_integers": False}
+        usual = {"scale": "scores", "dependence": "linear", "round_integers": False}
         unusual = _differing({key: getattr(self, key) for key in usual}, usual)
         return {"title": self.title, "form": self.form, "protects": self.protects, **said, **unusual}
 
@@ -326,8 +333,10 @@ def _check_form(plan: Plan) -> None:
 def _check_mechanism(plan: Plan) -> None:
     """Stages and clipping go together."""
     form, unit, radius = plan.form, plan.protects, plan.clip_radius
-    if plan.adaptive and (form == "table" or unit not in ("record", "person")):
-        raise PlanError('adaptive = true needs form = "moments" or "synthetic" and protects = "record" or "person".')
+    if plan.adaptive and form == "table":
+        raise PlanError('adaptive = true needs form = "moments" or "synthetic", got form = "table". Remove it.')
+    if plan.scale != "scores" and not plan.adaptive:
+        raise PlanError('scale = "linear" needs adaptive moments or synthetic rows. Remove it, or adaptive = false.')
     if plan.adaptive and radius is not None:
         raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
     if radius is not None and unit not in ("record", "person"):
@@ -345,7 +354,26 @@ def _check_mechanism(plan: Plan) -> None:
             f"clip_radius must be at least {_SMALLEST_RADIUS * box:.4g}, a millionth of the radius of the box all "
             f"values lie in, got {radius:g}. Raise it, or leave it out."
         )
-    if plan.dependence == "curved" and (form != "moments" or not plan.adaptive):
+    adaptive_rows = plan.adaptive and unit in ("record", "person") and plan.scale == "scores"
+    if plan.dependence == "curved" and (form != "moments" or not adaptive_rows):
         raise PlanError(
-            'dependence = "curved" needs form = "moments", protects = "record" or "person", and adaptive stages.'
+            'dependence = "curved" needs form = "moments", protects = "record" or "person", scale = "scores", and '
+            "adaptive stages."
+        )
+
+
+def check_describable(plan: Plan, parts: int = 1) -> None:
+    """Refuse, from public numbers alone, a release in so many parts that readers would refuse for its size."""
+    words = json.dumps([[column.name, column.reason] for column in plan.columns], ensure_ascii=False)
+    size = len(words.encode()) + _COLUMN_BYTES * len(plan.columns) + _PART_BYTES * parts + _OTHER_BYTES
+    if size > LARGEST_JSON:
+        raise PlanError(
+            f"release.json must be at most {LARGEST_JSON:,} bytes for anyone to read it, and {len(plan.columns):,} "
+            f"columns with these names and reasons, in {parts:,} parts, may take {size:,}. Shorten the reasons, or "
+            "release fewer columns."
+        )
+    if parts + _OTHER_FILES > MOST_FILES:
+        raise PlanError(
+            f"a release must be at most {MOST_FILES:,} files for anyone to read it, and this one would have {parts:,} "
+            'parts. Release fewer columns or rows, or use form = "moments".'
         )

@@ -12,6 +12,7 @@ from typing import Any
 
 from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
 from hazeglass.errors import OutputError, PlanError
+from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
 
 __all__ = [
@@ -47,6 +48,7 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "persons": {"type": "integer", "minimum": 2, "maximum": 10**12},
                 "row_counts": {"enum": ["public"]},
                 "order": {"enum": ["shuffled", "kept"]},
+                "scale": {"enum": ["scores", "linear"]},
                 "dependence": {"enum": ["linear", "curved"]},
                 "adaptive": {"type": "boolean"},
                 "clip_radius": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
@@ -58,7 +60,7 @@ PLAN_SCHEMA: dict[str, Any] = {
             "additionalProperties": False,
             "properties": {
                 "epsilon": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
-                "delta": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+                "delta": {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST_DELTA},
                 "mu": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
             },
         },

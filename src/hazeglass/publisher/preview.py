@@ -7,25 +7,26 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
 from scipy.optimize import brentq
-from scipy.special import chdtri, chndtrinc, ndtri
+from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 
 from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.publisher.marginals import MOST_ROUNDS
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.table import TableMechanism
 
-__all__ = ["DependenceAdvice", "Preview", "dependence_advice", "epsilon_to_see", "preview"]
+__all__ = ["DependenceAdvice", "Preview", "dependence_advice", "epsilon_to_see", "passes", "preview"]
 
 # Without the data, its spread inside the bounds must be supposed: a standard deviation of a third of the half-width
 # means that bounds lie three standard deviations from the middle.
 SUPPOSED_SPREAD = 1 / 3
 FDR, POWER = 0.1, 0.8
-# Mean of 1/variance of the clamped, clipped features of normal columns: what whitening does to the noise.
-_WHITENING = 1.6
+_WHITENING = 1.25  # what whitening the cosines of a column does to the noise
 # A dependence of this strength explains about a tenth of a column's variance; who would miss it should not look for it.
 WORTHWHILE = 0.3
 
@@ -74,6 +75,7 @@ class Preview:
     cell_noise      tables: standard deviation of the noise in a cell, in the column's own (transformed) unit
     variance_noise  other forms: standard deviation of the noise in the column's variance, in that unit squared
     dependence      adaptive moments: what linear and curved ones would show, and which to use
+    passes          fewest and most passes over the rows; how many it takes follows from what is released on the way
     """
 
     rows: int
@@ -87,6 +89,7 @@ class Preview:
     rows_for_equal_noise: float | None
     supposed_spread: float
     dependence: DependenceAdvice | None
+    passes: tuple[int, int]
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
@@ -110,6 +113,7 @@ def preview(plan: Plan, rows: int) -> Preview:
         rows_for_equal_noise=_rows_for_equal_noise(plan),
         supposed_spread=SUPPOSED_SPREAD,
         dependence=dependence_advice(plan, rows, _call_threshold(len(plan.columns)), POWER),
+        passes=passes(plan),
     )
 
 
@@ -136,22 +140,23 @@ def epsilon_to_see(plan: Plan, rows: int, partial_correlation: float) -> float |
 def _alternatives(plan: Plan) -> list[Plan]:
     """The same promise in every form that can make it."""
     plain = tuple(replace(column, noise="rounded") for column in plan.columns)
-    in_rows = plan.unit.name in ("record", "person")
+    unit = plan.unit.name
 
     def other(form: Form) -> Plan:
         return replace(
             plan,
             form=form,
             columns=plain,
-            adaptive=in_rows and form != "table",
+            adaptive=form != "table" and unit != "column",
             clip_radius=None,
+            scale="scores" if form == "table" else plan.scale,
             dependence="linear",
             round_integers=False,
             order=None,
             row_counts="public" if form == "table" and plan.unit.name == "person" else None,
         )
 
-    if plan.unit.name == "column" or (not in_rows and len(plain) < 2):
+    if unit == "column" or (unit in ("entry", "readings") and len(plain) < 2):
         return [other("table")]
     return [other("moments"), other("table"), other("synthetic")]
 
@@ -172,9 +177,14 @@ def _table_error(plan: Plan, rows: int) -> float:
 
 
 def _moments_error(plan: Plan, rows: int) -> float:
-    """tau / n on the scale of the last stage; the second stage's scale is the data's own."""
+    """tau / n on the scale of the last stage, which is the data's own where the plan is adaptive.
+
+    Scores in a box keep only what lies inside it of a correlation.
+    """
     last = design_stages(plan, rows)[-1]
     variance = 1.0 if plan.adaptive else SUPPOSED_SPREAD**2
+    if plan.adaptive and last.box is not None:
+        variance = float(ndtr(last.box) - ndtr(-last.box)) ** 2
     return last.tau / rows / variance
 
 
@@ -235,19 +245,28 @@ def dependence_advice(plan: Plan, rows: int, threshold: float, power: float) -> 
     Curved moments see more kinds of dependence and pay for it twice: rows of 3p features need three times the noise of
     rows of p columns, and a test of nine numbers needs a stronger signal than a test of one (docs/maths/curved.md).
     """
-    if plan.form != "moments" or not plan.adaptive:
+    if plan.form != "moments" or not plan.adaptive or plan.unit.name not in ("record", "person"):
         return None
     sampling = 1 / math.sqrt(rows)
-    linear, curved = (
-        design_stages(replace(plan, dependence=kind), rows)[-1].tau / rows for kind in ("linear", "curved")
-    )
+    kinds = (replace(plan, scale="scores", dependence=kind) for kind in ("linear", "curved"))
+    linear, curved = (design_stages(kind, rows)[-1].tau / rows for kind in kinds)
     one = float(ndtri(1 - threshold / 2) + ndtri(power))
-    degrees = DEGREES["hermite"] ** 2
+    degrees = DEGREES["cosines"] ** 2
     nine = math.sqrt(float(chndtrinc(chdtri(degrees, threshold), degrees, 1 - power)))
     linear_detectable = min(1.0, one * math.hypot(sampling, linear))
     curved_detectable = min(1.0, nine * math.hypot(sampling, _WHITENING * curved))
     advice: Literal["linear", "curved"] = "curved" if curved_detectable <= WORTHWHILE else "linear"
     return DependenceAdvice(linear_detectable, curved_detectable, advice, plan.dependence)
+
+
+def passes(plan: Plan) -> tuple[int, int]:
+    """Fewest and most passes over the rows: counts, which cells are there, stages."""
+    if plan.form == "table":
+        return 1, 1
+    if not plan.adaptive:
+        return (2, 2) if plan.clip_radius == "private" else (1, 1)
+    one_stage = plan.dependence == "curved" or plan.unit.name in ("entry", "readings")
+    return (3, MOST_ROUNDS + 2) if one_stage else (4, MOST_ROUNDS + 1 + MOST_STAGES)
 
 
 def _from(smallest: float) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import platform
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,24 +12,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage, SyntheticNote, pooled_rows
-from hazeglass.bundle.moments import moment_rows, moments_schema, moments_to_arrow
+from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, SyntheticNote
+from hazeglass.bundle.moments import marginals_schema, marginals_to_arrow, moments_schema, moments_to_arrow, pooled_rows
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
-from hazeglass.bundle.writer import BundleWriter, check_new, new_folder
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
+from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
 from hazeglass.compute.engines import Engine, open_engine
+from hazeglass.compute.places import check_apart
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
-from hazeglass.features.harmonics import DEGREES
 from hazeglass.guarantee.explain import explain
-from hazeglass.publisher.clip import questions
+from hazeglass.guarantee.lattice import delta_slack
 from hazeglass.publisher.ledger import Ledger, charge_of, charged
-from hazeglass.publisher.moments import design_stages, publish_moments
+from hazeglass.publisher.moments import Drawn, design_stages, most_draws, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
-from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan import Plan, check_describable
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
 from hazeglass.publisher.table import TableMechanism
 
 if TYPE_CHECKING:
@@ -80,6 +79,7 @@ def publish(
     key = None if sign is None else read_private_key(sign)
     secret = _bits(simulate_seed)
     target = check_new(out)
+    check_apart(data, target)
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
@@ -122,7 +122,7 @@ def rehearse(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan)
-    check_new(out)
+    check_apart(data, check_new(out))
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
@@ -148,13 +148,14 @@ class PartWriter(Protocol):
     def parquet(self, name: str, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> None:
         """One part from a stream of batches."""
 
-    def table(self, name: str, table: pa.Table, row_group: int, repeating: Sequence[str]) -> None:
+    def table(self, name: str, table: pa.Table, repeating: Sequence[str]) -> None:
         """One part from rows in hand."""
 
 
 def check_design(rows: Rows) -> None:
     """Refuse, from public numbers alone, what no mechanism can do; nothing has been drawn or charged yet."""
     plan, size = rows.plan, rows.public_size
+    check_describable(plan, 1 if plan.form == "moments" else bucket_count(rows.public_range[1], len(plan.columns)))
     if plan.form == "table":
         TableMechanism.design(plan, size)
         return
@@ -165,12 +166,8 @@ def check_design(rows: Rows) -> None:
 
 def _draws(rows: Rows) -> int:
     """At most how many draws of noise the release takes."""
-    plan, p = rows.plan, len(rows.plan.columns)
-    if plan.form == "table":
-        return rows.n * p
-    person = rows.persons is not None  # then the number of rows is drawn as well
-    stages = sum(moment_rows(p * DEGREES[one.features]) + person for one in design_stages(plan, rows.public_size))
-    return stages + (questions(plan.unit) if plan.clip_radius == "private" else 0)
+    plan = rows.plan
+    return rows.n * len(plan.columns) if plan.form == "table" else most_draws(plan)
 
 
 def _bits(simulate_seed: int | None) -> BitSource:
@@ -188,8 +185,7 @@ def describe(
     total_variation: float,
     *,
     columns: tuple[Column, ...] | None = None,
-    stages: tuple[Stage, ...] = (),
-    search: RadiusSearch | None = None,
+    drawn: Drawn | None = None,
     synthetic: SyntheticNote | None = None,
 ) -> Manifest:
     """What release.json says, but for the hashes of the files."""
@@ -211,12 +207,14 @@ def describe(
         mu=plan.guarantee.mu,
         epsilon=words.epsilon,
         delta=plan.delta,
-        # The sampler's distance from the ideal one costs this much delta at the quoted epsilon, on top.
-        delta_slack=(1 + math.exp(min(words.epsilon, 600.0))) * total_variation,
+        delta_slack=delta_slack(words.epsilon, total_variation),
         simulation=bits.simulation,
         clip_radius=plan.clip_radius if plan.form == "table" and isinstance(plan.clip_radius, float) else None,
-        stages=stages,
-        radius_search=search,
+        scale=None if drawn is None else plan.scale if plan.adaptive else "public",
+        rounds=() if drawn is None or drawn.marginals is None else drawn.marginals.rounds,
+        standard=None if drawn is None else drawn.standard,
+        stages=() if drawn is None else tuple(one.stage for one in drawn.stages),
+        radius_search=None if drawn is None else drawn.search,
         synthetic=synthetic,
         created=datetime.now(UTC).strftime(TIME_FORMAT),
         versions={
@@ -244,7 +242,8 @@ def write_table(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource,
     piece = NoisyPiece(mechanism, bits.elsewhere() if engine.remote else bits, rows.n, count, spill)
     buckets = Buckets(list(rows.run(engine, piece)), count)
     schema = piece.schema()
-    write_parts(buckets.in_order(plan.shuffled, bits, schema), schema, plan.names, writer, engine)
+    repeating = [column.name for column in mechanism.columns if column.cell_noise and repeats(column.cell_noise)]
+    write_parts(buckets.in_order(plan.shuffled, bits, schema), schema, repeating, writer, engine)
     return describe(rows, rows.n, bits, rows.n * mechanism.total_variation(), columns=mechanism.columns)
 
 
@@ -253,24 +252,22 @@ def write_table(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource,
 
 def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
     """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
-    import pyarrow as pa
 
     plan = rows.plan
-    stages, search = publish_moments(rows, plan, engine, bits)
-    designs = tuple(stage.stage for stage in stages)
-    n = pooled_rows(designs)
-    released = [stage.released(plan.names) for stage in stages]
+    drawn = publish_moments(rows, plan, engine, bits)
+    n = pooled_rows([one.stage for one in drawn.stages])
+    released = [stage.released(plan.names) for stage in drawn.stages]
+    if drawn.marginals is not None:
+        writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
     writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
     note = None
     if plan.form == "synthetic":
-        entropy = int(bits.uint64(1)[0])
-        made = synthetic_rows(designs[-1], released[-1], plan.columns, n, entropy, plan.round_integers)
-        note = made.note
+        note = SyntheticNote(seed=int(bits.uint64(1)[0]) >> 11, integers_rounded=plan.round_integers)
+        manifest = describe(rows, n, bits, drawn.total_variation, drawn=drawn, synthetic=note)
+        made = synthetic_rows(manifest, released, () if drawn.marginals is None else drawn.marginals.columns)
         schema = _synthetic_schema(plan)
-        whole = [field.name for field in schema if pa.types.is_integer(field.type)]
-        write_parts(_synthetic_batches(made, schema), schema, whole, writer, engine)
-    slack = sum(stage.total_variation for stage in stages) + (search.total_variation if search else 0.0)
-    return describe(rows, n, bits, slack, stages=designs, search=search, synthetic=note)
+        write_parts(_synthetic_batches(made, schema), schema, [], writer, engine)
+    return describe(rows, n, bits, drawn.total_variation, drawn=drawn, synthetic=note)
 
 
 def _synthetic_schema(plan: Plan) -> pa.Schema:

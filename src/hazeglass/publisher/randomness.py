@@ -36,6 +36,10 @@ class BitSource(Protocol):
         """A source that other processes may be sent. No key travels with it."""
         ...
 
+    def key(self) -> bytes:
+        """A key of 256 bits for draws that every pass over the rows repeats: scores drawn inside a leaf."""
+        ...
+
     def uint64(self, count: int) -> Words:
         """That many independent uniform words."""
         words = np.empty(count, dtype=np.uint64)
@@ -63,6 +67,10 @@ class SecretBits(BitSource):
     def elsewhere(self) -> SecretBits:
         """Itself: it holds nothing, and asks the operating system of whoever calls it."""
         return self
+
+    def key(self) -> bytes:
+        """A fresh one, which whoever asked for it keeps as long as the passes take."""
+        return os.urandom(32)
 
     def fill(self, words: Words) -> None:
         keystream(os.urandom(32), bytes(12), 0, words)
@@ -93,6 +101,10 @@ class SeededBits(BitSource):
     def elsewhere(self) -> SeededBits:
         """Itself: a seed is no secret."""
         return self
+
+    def key(self) -> bytes:
+        """Of the seed and the stream."""
+        return hashlib.sha256(self._key + self._stream.to_bytes(8, "little") + b"passes").digest()
 
     def __reduce__(self) -> tuple[type[SeededBits], tuple[int, int]]:
         """Travels as its seed and stream, and starts from the stream's beginning."""

@@ -5,18 +5,19 @@ read is a missing cell: no cell can make a release fail, and only the publisher 
 from __future__ import annotations
 
 import hashlib
+import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.manifest import Column
 from hazeglass.compute.engines import Engine
-from hazeglass.compute.text import BROKEN_LINES
+from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
 
@@ -38,9 +39,13 @@ Work = Callable[["Cells", int, Iterator[Block]], R]  # the int is the number of 
 
 @dataclass(frozen=True)
 class Cells:
-    """How the plan reads cells. It holds the plan and no cell, so it can be sent to wherever the rows are."""
+    """How the plan reads cells. It holds the plan and no cell, so it can be sent to wherever the rows are.
+
+    `key` is put in where the rows are: it is secret, and reaches them with the piece (:class:`_UsedPiece`).
+    """
 
     plan: Plan
+    key: bytes = field(default=b"", repr=False)
 
     def block(self, batch: pa.RecordBatch) -> list[FloatArray]:
         """Columns as they came."""
@@ -54,20 +59,29 @@ class Cells:
 
         `out`, one row per column, takes the place of fresh memory, which would take longer to get than to fill.
         """
+        return self._filled(block, self.plan.columns, 0.0, out).T
+
+    def units(self, block: Block, out: FloatArray | None = None) -> FloatArray:
+        """The same with missing cells as NaN, one row per column, as marginals see them.
+
+        Ranks do not change under a transform, so where they count whole numbers stay whole.
+        """
+        columns = self.plan.columns
+        if self.plan.scale == "scores":
+            columns = tuple(replace(one, transform=None) if one.kind == "integer" else one for one in columns)
+        return self._filled(block, columns, math.nan, out)
+
+    def _filled(self, block: Block, columns: Sequence[Column], missing: float, out: FloatArray | None) -> FloatArray:
         from hazeglass.publisher.kernels import to_unit
 
         box = np.empty((len(block), block[0].size)) if out is None else out
-        for column, (centre, half_width), raw, cells in zip(self.plan.columns, self._scales, block, box, strict=True):
+        for column, raw, cells in zip(columns, block, box, strict=True):
             if column.transform is None:
-                to_unit(raw, column.lower, column.upper, centre, half_width, cells)
+                to_unit(raw, column.lower, column.upper, column.centre, column.half_width, missing, cells)
             else:
                 values = column.transformed(np.clip(raw, column.lower, column.upper))
-                to_unit(values, -np.inf, np.inf, centre, half_width, cells)
-        return box.T
-
-    @cached_property
-    def _scales(self) -> list[tuple[float, float]]:
-        return [(column.centre, column.half_width) for column in self.plan.columns]
+                to_unit(values, -np.inf, np.inf, column.centre, column.half_width, missing, cells)
+        return box
 
 
 @dataclass(frozen=True)
@@ -87,6 +101,11 @@ class _OnPiece(Generic[R]):
     cells: Cells
     work: Work[R]
 
+    @property
+    def secret(self) -> bool:
+        """Whether the work itself must not be seen on its way to the rows: it may hold a key."""
+        return bool(getattr(self.work, "secret", False))
+
     def __call__(self, piece: _UsedPiece) -> _Done[R]:
         seen, unread = np.zeros(len(self.cells.plan.columns), dtype=bool), Counter[str]()
         rows = 0
@@ -101,7 +120,7 @@ class _OnPiece(Generic[R]):
                         seen[k] = not np.isnan(block[k]).all()
                     yield block
 
-        value = self.work(self.cells, piece.start, blocks())
+        value = self.work(replace(self.cells, key=piece.key), piece.start, blocks())
         return _Done(rows, seen, unread, value)
 
 
@@ -110,17 +129,19 @@ class _UsedPiece:
     """A piece and its place among the rows that are used; which rows of it those are is secret (None: all).
 
     Where rows were chosen by their ids, `ids` is a hash of those: a source that gives other rows, or the same ones in
-    another order, when it is read again would let a person have more rows than were chosen.
+    another order, when it is read again would let a person have more rows than were chosen. `key` is for draws that
+    every pass repeats (:class:`~hazeglass.publisher.marginals.Encoder`).
     """
 
     piece: Piece
     start: int
     kept: npt.NDArray[np.uint8] | None
     ids: bytes = b""
+    key: bytes = b""
 
     @property
     def public(self) -> bool:
-        return self.kept is None and self.piece.public
+        return self.kept is None and not self.key and self.piece.public
 
     @property
     def lazy_rows(self) -> Any:
@@ -222,21 +243,22 @@ class Rows:
         """How the plan reads them."""
         return Cells(self.plan)
 
-    def _used_pieces(self) -> Iterator[_UsedPiece]:
+    def _used_pieces(self, key: bytes = b"") -> Iterator[_UsedPiece]:
         ids = () if self.plan.id_column is None else (self.plan.id_column,)
         for piece, start in zip(self.source.pieces(self.plan.names, ids), self._starts[:-1], strict=True):
-            yield _UsedPiece(piece, start, *((None,) if self._masks is None else self._masks[piece.number]))
+            kept, seen = (None, b"") if self._masks is None else self._masks[piece.number]
+            yield _UsedPiece(piece, start, kept, seen, key)
 
     def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
         unread: Counter[str] = Counter()
         return (self.cells.block(batch) for piece in self._used_pieces() for batch in piece.batches(unread))
 
-    def run(self, engine: Engine, work: Work[R]) -> Iterator[R]:
-        """The results of `work` on every piece, in order."""
+    def run(self, engine: Engine, work: Work[R], key: bytes = b"") -> Iterator[R]:
+        """The results of `work` on every piece, in order; `key` reaches it on the way that rows in memory take."""
         seen, unread = np.zeros(len(self.plan.columns), dtype=bool), Counter[str]()
         done, marks = 0, self._marks()
-        for found in engine.map(_OnPiece(self.cells, work), self._used_pieces()):
+        for found in engine.map(_OnPiece(self.cells, work), self._used_pieces(key)):
             seen |= found.seen
             unread += found.unread
             done += found.rows
@@ -266,6 +288,8 @@ class Rows:
                 what = f"lines that are no rows and count as rows of missing cells: {cells:,}."
                 if not self.plan.text.quoted_newlines:
                     what += " If quoted cells hold line ends, the plan must say so: [text] quoted_newlines = true."
+            if name == OPEN_LINES:
+                what = f"last lines that no newline ends, and that are no rows where a file has one column: {cells:,}."
             _tell(f"publisher only: {what}")
         for name in self._empty:
             _tell(f"publisher only: column {name!r} holds no number at all.")

@@ -44,6 +44,8 @@ _HEAD = """\
 title = {title}
 form = "moments"            # "moments" (best for graphs) | "synthetic" (made-up rows) | "table" (noisy rows)
 protects = "record"         # what is hidden: "record" (a row) | "person" | "entry" (a cell) | "readings" | "column"
+# scale = "linear"          # moments and synthetic rows see each column by its rank; say "linear" where columns add up,
+#                           # as the voltages of a grid do (docs/guide/which-scale.md)
 # id_column = "customer"    # with "person": whose row it is, never released; and
 # max_rows = 8              # at most so many rows of one person are used
 # persons = 1200            # with "person": their public number, where some may have no row

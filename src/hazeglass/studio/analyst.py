@@ -142,6 +142,7 @@ def open_release(request: dict[str, Any], report: Report) -> dict[str, Any]:
     workspace = Path(request["workspace"])
     tempfile.tempdir = str(workspace)
     release = load(request["source"], largest=_LARGEST_UNPACKED)
+    release.check_values()
     if request["ours"]:
         Path(request["source"]).unlink()
     folder = release.path
@@ -155,7 +156,7 @@ def open_release(request: dict[str, Any], report: Report) -> dict[str, Any]:
         "unit": words.unit,
         "created": manifest.created,
         "simulation": manifest.simulation,
-        "promise": list(words.promise),
+        "promise": [] if manifest.simulation else list(words.promise),
     }
 
 

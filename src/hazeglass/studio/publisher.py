@@ -296,12 +296,12 @@ def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Publish as `hazeglass publish` does; the release appears complete or not at all."""
     from hazeglass.bundle.reader import load
     from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.preview import passes
     from hazeglass.publisher.publish import publish as publish_rows
 
     plan, out = Plan.from_dict(request["document"]), Path(request["out"])
     _note_what_is_begun(out, Path(request["workspace"]))
-    # how often the rows are read for noise
-    progress = _Progress(report, 1 + int(plan.adaptive) + int(plan.clip_radius == "private"), request["rows"])
+    progress = _Progress(report, passes(plan)[1], request["rows"])
     try:
         release = publish_rows(request["data"], plan, out, ledger=request["ledger"], progress=progress)
         too_late_to_cancel()
@@ -342,7 +342,7 @@ class _Progress:
             self._pass += 1
         self._done = done
         share = (self._pass - 1 + min(1.0, done / self._rows)) / max(self._passes, self._pass)
-        words = f"adding noise, pass {self._pass} of {self._passes}" if self._passes > 1 else "adding noise"
+        words = f"adding noise, pass {self._pass} of at most {self._passes}" if self._passes > 1 else "adding noise"
         self._report(words, min(1.0, share))
 
 

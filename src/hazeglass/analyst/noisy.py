@@ -1,0 +1,152 @@
+"""An estimate of a covariance from noisy data, with the distribution of its error: what every recovery starts from.
+
+Each column owns a block of features: for linear dependence itself alone, for curved dependence functions of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from hazeglass.analyst.error_model import ErrorModel, block_sandwich, own_blocks
+from hazeglass.errors import InputError
+from hazeglass.features.harmonics import cosines
+from hazeglass.features.latent import normal_density
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import spread
+
+_DOUBT = 2.0  # standard errors
+# A larger block's own eigenvalues are kept above this: whitening must not blow up a direction that only noise fills.
+_FLOOR = 0.05
+
+
+@dataclass(frozen=True, eq=False)
+class NoisyCovariance:
+    """An estimate of a covariance from noisy data: the noise's own part is subtracted, so it may be indefinite.
+
+    names       the columns; each owns `size` rows of the covariance, one column after the other
+    n           how many rows of data it stands for
+    covariance  of the features
+    error       the distribution of its error
+    mean        of the features themselves, where it is needed to draw them as curves
+    whitener    (p, size, size): `covariance` and `error` are those of each block of features times its own; None: as
+                the features are
+    functions   which functions of a column its features are, where it has several: 'hermite' or 'cosines'
+    hidden      columns of which the noise hides a direction
+    notes       what a reader must know of how it came about
+    bent        how much noise in its marginal bends each column: a share of its variance, None for none
+    distrusted  why its error bars would be wrong, where the release contradicts the model they rest on
+    """
+
+    names: tuple[str, ...]
+    n: int
+    covariance: FloatArray
+    error: ErrorModel
+    mean: FloatArray | None = None
+    whitener: FloatArray | None = None
+    functions: str = "hermite"
+    hidden: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    bent: FloatArray | None = None
+    distrusted: str | None = None
+
+    def __post_init__(self) -> None:
+        rows = len(self.error.basis)
+        if self.covariance.shape != (rows, rows) or rows % len(self.names):
+            raise InputError(
+                f"a covariance must have as many features for each of its {len(self.names)} columns, and its error as "
+                f"many rows; got {self.covariance.shape} and {rows}."
+            )
+
+    @property
+    def size(self) -> int:
+        """Features per column."""
+        return len(self.covariance) // len(self.names)
+
+    @property
+    def whitening(self) -> FloatArray:
+        """The whitener, the identity where there is none."""
+        if self.whitener is not None:
+            return self.whitener
+        return np.broadcast_to(np.eye(self.size), (len(self.names), self.size, self.size))
+
+    @property
+    def itself(self) -> FloatArray:
+        """The column itself as a sum of its features, as far as they know it; 1 where it is its only feature."""
+        if self.functions == "cosines":
+            return np.array(score_in_cosines())
+        return np.asarray(np.eye(self.size)[0])
+
+    @property
+    def standard_deviations(self) -> FloatArray:
+        """What each column itself was divided by."""
+        return np.asarray(1 / self.whitening[:, 0, 0])
+
+    def standardised(self, *, whiten: bool = True) -> NoisyCovariance:
+        """Every column's own block made the identity; for blocks of one, the correlation scale.
+
+        Directions of a column within two standard errors of zero are raised to that first, and the column counts as
+        hidden. The floor keeps the scale finite; the column's error bars stay as wide as its noise is. With
+        whiten=False that is all.
+        """
+        p, size = len(self.names), self.size
+        values, vectors = np.linalg.eigh(own_blocks(self.covariance, size))
+        doubt = _DOUBT * np.sqrt(np.diag(self.error.entry_variance).reshape(p, size).max(axis=1))
+        low = values[:, 0] < (1 - 1e-9) * doubt
+        hidden = tuple(name for name, out in zip(self.names, low, strict=True) if out and name not in self.hidden)
+        least = np.maximum(doubt, _FLOOR if size > 1 else 0.0)
+        values = np.maximum(values, least[:, None])
+        raised = self.covariance.copy()
+        transposed = vectors.transpose(0, 2, 1)
+        raised.reshape(p, size, p, size)[np.arange(p), :, np.arange(p), :] = (vectors * values[:, None]) @ transposed
+        notes = (*self.notes, _hidden_note(hidden, size)) if hidden else self.notes
+        found = replace(self, covariance=raised, hidden=(*self.hidden, *hidden), notes=notes)
+        if not whiten:
+            return found
+        whitener = (vectors / np.sqrt(values)[:, None]) @ transposed
+        error = self.error.carried(whitener)
+        whole = whitener @ self.whitening
+        return replace(found, covariance=block_sandwich(whitener, raised), error=error, whitener=whole)
+
+    def block_sd(self) -> FloatArray:
+        """For every pair of columns, the root of the summed variances of its block."""
+        p, size = len(self.names), self.size
+        total = self.error.entry_variance.reshape(p, size, p, size).sum(axis=(1, 3))
+        return np.asarray(np.sqrt((total + total.T) / 2))
+
+    def typical_variance(self) -> float:
+        """Mean variance of an entry between two columns."""
+        between = spread(1 - np.eye(len(self.names)), self.size) > 0
+        return float(np.mean(self.error.entry_variance[between]))
+
+    def effective_rows(self) -> float:
+        """Rows of clean data that would leave as much error in a typical entry, once standardised."""
+        between = spread(1 - np.eye(len(self.names)), self.size) > 0
+        return 1.0 / float(np.median(self.error.entry_variance[between]))
+
+
+@cache
+def score_in_cosines() -> tuple[float, ...]:
+    """Coefficients of a score in the cosines of its rank, E[Z f_k(Z)]; what they leave out is 5 % of its variance."""
+    z = np.linspace(-8, 8, 4001)
+    return tuple((cosines(z) * (z * normal_density(z))[:, None]).sum(axis=0) * (z[1] - z[0]))
+
+
+def _hidden_note(hidden: tuple[str, ...], size: int) -> str:
+    what = f"{len(hidden)} column{'s' if len(hidden) > 1 else ''} ({some_of(hidden)})"
+    if size == 1:
+        return (
+            f"The noise hides {what}: a corrected variance within two standard errors of zero. No edge of such a "
+            "column can be trusted; it takes more rows, a larger epsilon, or the moments form."
+        )
+    return (
+        f"The noise hides part of {what}: functions of it cannot be told apart. It takes more rows "
+        "or a larger epsilon to see the shape of what depends on it."
+    )
+
+
+def some_of(names: tuple[str, ...] | list[str]) -> str:
+    """The first few names, for a note."""
+    return ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

@@ -1,0 +1,224 @@
+"""Stages of moments, each undone in its own coordinates, and pooled into one covariance with its error.
+
+Stage k saw y = A_k x - c_k with a public matrix A_k, clipped y to a ball, and released moments with isotropic noise of
+standard deviation t_k. Undoing gives the covariance C_k of y, and S_k = A_k^-1 C_k A_k^-T is one estimate of the
+covariance of x. All stages saw the same rows: they share the sampling error, and their privacy noise is independent.
+
+They are averaged entry by entry in the coordinates U^-1 x, U = A^-1 V, with A of the last stage and V the eigenvectors
+of its C. There the rows' coordinates are uncorrelated, and as stages are shaped by one another their noise nearly is as
+well, so that weights by the inverse of each entry's noise variance lose next to nothing against the full least squares
+(docs/maths/shaping.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from hazeglass.analyst.error_model import ErrorModel, widened_error
+from hazeglass.features.clipping import widen
+from hazeglass.glasso.linalg import FloatArray
+
+_UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
+_DRAWS, _SEED = 50, 20_241_118
+_LOUD = 0.3
+_LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
+
+
+@dataclass(frozen=True, eq=False)
+class StageMoments:
+    """One stage as the analyst needs it, its noisy moments in the stage's own coordinates y = map x - centre.
+
+    radius         of the ball that rows y were clipped to, None where they were not
+    noise_sd       of an entry off the diagonal of `second` (on it sqrt(2) times that)
+    mean_noise_sd  of an entry of `mean`
+    """
+
+    mean: FloatArray
+    second: FloatArray
+    noise_sd: float
+    mean_noise_sd: float
+    map: FloatArray
+    centre: FloatArray
+    radius: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Undone:
+    """A stage's covariance of x, with the errors that sampling and privacy noise left in it.
+
+    converged      whether clipping could be undone; where not, the covariance is that of clipped rows
+    share_clipped  of the rows, by the model
+    """
+
+    stage: StageMoments
+    covariance: FloatArray
+    mean: FloatArray
+    sampling: ErrorModel
+    noise: ErrorModel
+    converged: bool
+    share_clipped: float
+
+
+@dataclass(frozen=True, eq=False)
+class Pooled:
+    """One covariance of x from all stages.
+
+    noise         the part of the error that stages do not share
+    disagreement  sum of the squared differences between stages in units of their noise, and how many there are
+    """
+
+    covariance: FloatArray
+    mean: FloatArray
+    error: ErrorModel
+    noise: ErrorModel
+    stages: tuple[Undone, ...]
+    disagreement: tuple[float, int]
+
+
+def undo(stage: StageMoments, n: int, alike: FloatArray | None = None) -> Undone:
+    """Clipping undone under a Gaussian model, and back from y to x.
+
+    `alike` are rows that resemble the data better than Gaussian ones do: what undoing gets wrong for them is taken off.
+    """
+    inverse = np.asarray(np.linalg.inv(stage.map), dtype=np.float64)
+    found = None if stage.radius is None else widen(stage.second, stage.radius, stage.mean)
+    if found is not None:
+        inner = found.row_covariance(n, np.full(len(stage.mean), stage.mean_noise_sd))
+        mean, share = found.mean, found.share_clipped
+        mean_sd = stage.mean_noise_sd / found.mean_kept
+        sampling, noise = widened_error(found, n, 0.0), widened_error(found, math.inf, stage.noise_sd)
+    else:
+        mean, mean_sd, share = stage.mean, stage.mean_noise_sd, 0.0
+        product = np.outer(mean, mean) - mean_sd**2 * np.eye(len(mean))
+        inner = (stage.second - product) * n / (n - 1)
+        sampling = ErrorModel.of_gaussian_rows(inner, n)
+        noise = replace(sampling, off=0 * sampling.off, diagonal=0 * sampling.off).plus_isotropic(stage.noise_sd)
+    noise = noise.plus_noisy_mean(mean, mean_sd)
+    if alike is not None and found is not None:
+        inner = inner - gained(alike, stage)
+    return Undone(
+        stage,
+        inverse @ inner @ inverse.T,
+        inverse @ (mean + stage.centre),
+        _carried(sampling, inverse),
+        _carried(noise, inverse),
+        stage.radius is None or found is not None,
+        share,
+    )
+
+
+def gained(rows: FloatArray, stage: StageMoments) -> FloatArray:
+    """What clipping and undoing it add to the covariance of rows on the stage's own scale, y = map x about its mean."""
+    if stage.radius is None:
+        return np.zeros_like(stage.second)
+    y = rows @ stage.map.T
+    y -= y.mean(axis=0)
+    before = y.T @ y / len(y)
+    y *= np.minimum(1, stage.radius / np.maximum(np.linalg.norm(y, axis=1), np.finfo(float).tiny))[:, None]
+    found = widen(y.T @ y / len(y), stage.radius, y.mean(axis=0))
+    return np.zeros_like(before) if found is None else found.covariance - before
+
+
+def pool(stages: Sequence[StageMoments], n: int, alike: FloatArray | None = None) -> Pooled:
+    """The stages' weighted mean; stages whose clipping could not be undone are left out.
+
+    Unless it is the last, which only noise may excuse: else it contradicts the model, and stands alone.
+    """
+    every = [undo(stage, n, alike) for stage in stages]
+    kept = [one for one in every if one.converged]
+    if not kept or not (every[-1].converged or is_loud(every[-1].stage)):
+        kept = every[-1:]
+    last = kept[-1]
+    basis, back = _basis(last)
+    values = np.array([back @ one.covariance @ back.T for one in kept])
+    noise = np.maximum([_carried(one.noise, back).entry_variance for one in kept], _LEAST_NOISE)
+    scale = _scales(values, noise)
+    values, noise = values * scale[:, None, None], noise * scale[:, None, None] ** 2
+    sampling = np.array([_carried(one.sampling, back).entry_variance for one in kept])
+    common = sampling.min(axis=0)  # the same rows: this error does not average out; clipping adds to it
+    noise += sampling - common
+    doubt = noise + [_UNDOING**2 * np.outer(own, own) for own in (np.abs(np.diag(value)) for value in values)]
+    weights = 1 / doubt
+    weights /= weights.sum(axis=0)
+    middle = np.sum(weights * values, axis=0)
+    apart = np.sum(weights**2 * noise, axis=0)
+    apart = apart * _inflation(kept, basis, back, weights, apart)
+    gaps, upper = values - middle, np.triu_indices(len(middle))
+    return Pooled(
+        basis @ middle @ basis.T,
+        last.mean,
+        _model(basis, apart + common, _carried(last.sampling, back), _carried(last.noise, back)),
+        _model(basis, apart, None, _carried(last.noise, back)),
+        tuple(kept),
+        (float(np.sum((gaps**2 / doubt)[:, upper[0], upper[1]])), (len(kept) - 1) * (upper[0].size - 1)),
+    )
+
+
+def _inflation(
+    kept: Sequence[Undone], basis: FloatArray, back: FloatArray, weights: FloatArray, apart: FloatArray
+) -> float:
+    """By how much noise varies more in what is inverted than entries that were independent would make it.
+
+    In the coordinates of the last stage the noise of the others has entries that go together. Some draws of all of it
+    say what that does, on average, to the products that partial correlations are made of.
+    """
+    if len(kept) == 1:
+        return 1.0
+    loads = np.asarray(back.T / np.linalg.norm(back, axis=0)[:, None])
+    rng, upper = np.random.default_rng(_SEED), np.triu_indices(len(loads), 1)
+    carried = [_carried(one.noise, back) for one in kept]
+    drawn = np.zeros(len(upper[0]))
+    for _ in range(_DRAWS):
+        whole = sum(weight * noise.sample(rng) for weight, noise in zip(weights, carried, strict=True))
+        drawn += (loads @ whole @ loads.T)[upper] ** 2
+    squares = loads**2
+    products = loads[upper[0]] * loads[upper[1]]
+    twice = np.einsum("ra,ab,rb->r", products, apart - np.diag(np.diag(apart)), products)
+    expected = (squares @ apart @ squares.T)[upper] + twice
+    return max(1.0, float(np.mean(drawn / _DRAWS / expected)))
+
+
+def is_loud(stage: StageMoments) -> bool:
+    """Whether noise alone can make clipped moments that no rows have: its largest eigenvalue beside variances of 1."""
+    return 2 * math.sqrt(len(stage.mean)) * stage.noise_sd > _LOUD
+
+
+def _scales(values: FloatArray, noise: FloatArray) -> FloatArray:
+    """What to multiply each stage by so that its variances are, over all, those of the last.
+
+    How much length clipping took from rows depends on how their lengths are distributed, and a wrong model of that
+    leaves a wrong scale before it leaves anything else. Correlations do not depend on the scale.
+    """
+    own, variance = np.diagonal(values, axis1=1, axis2=2), np.diagonal(noise, axis1=1, axis2=2)
+    weight = 1 / (variance + variance[-1])
+    square = np.sum(weight * own**2, axis=1)
+    clean = square - np.sum(weight * variance, axis=1)
+    told = clean > square / 2  # else there is more noise than variance, and one scale is as good as another
+    found = np.where(told, np.sum(weight * own * own[-1], axis=1) / np.where(told, clean, 1.0), 1.0)
+    found[-1] = 1.0
+    return np.asarray(np.clip(found, 0.5, 2.0))
+
+
+def _basis(last: Undone) -> tuple[FloatArray, FloatArray]:
+    """U and its inverse."""
+    inner = last.stage.map @ last.covariance @ last.stage.map.T
+    vectors = np.linalg.eigh((inner + inner.T) / 2)[1]
+    return np.asarray(np.linalg.solve(last.stage.map, vectors)), np.asarray(vectors.T @ last.stage.map)
+
+
+def _carried(error: ErrorModel, matrix: FloatArray) -> ErrorModel:
+    return replace(error, basis=matrix @ error.basis)
+
+
+def _model(basis: FloatArray, variance: FloatArray, sampling: ErrorModel | None, noise: ErrorModel) -> ErrorModel:
+    """Independent entries with these variances; the diagonal's correlations are those of the last stage.
+
+    Both models of the last stage are diagonal in the basis up to rounding, so their own diagonals serve.
+    """
+    diagonal = noise.diagonal + (0.0 if sampling is None else sampling.diagonal)
+    scale = np.sqrt(np.diag(variance) / np.maximum(np.diag(diagonal), np.finfo(float).tiny))
+    return ErrorModel(basis, variance, diagonal * np.outer(scale, scale))

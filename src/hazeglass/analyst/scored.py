@@ -1,0 +1,160 @@
+"""From the pooled covariance of scores to correlations of what lies behind them, with every error that enters.
+
+Three things stand between the two: missing cells, whose scores say nothing, so that a pair keeps only the share pi_ij
+of rows where both are present; coarse columns, whose scores say less than the column (features/latent.py); and the
+marginals' own error. For smooth columns that error cancels when scores are divided by their released deviation. For
+coarse ones it leaves a relative error kappa in all correlations of the column, which acts on partial correlations as
+an error -2 kappa of the diagonal would (docs/maths/scores.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from hazeglass.analyst.noisy import NoisyCovariance
+from hazeglass.features.latent import Link, latent_correlations, normal_density
+from hazeglass.features.marginal import Marginal, often_missing
+from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.penalty import spread
+
+_DRAWS, _SEED = 40_000, 20_241_118
+_POINTS = 200
+_LEAST_PRESENT = 0.02  # of the rows: no pair is divided by less
+
+
+@dataclass(frozen=True, eq=False)
+class Presence:
+    """How many of the rows have both cells of a pair.
+
+    both    their share, for every pair; on the diagonal that of one column
+    error   variance of the relative error of `both` for every pair by itself
+    column  variance of the relative error that all pairs of a column share
+    """
+
+    both: FloatArray
+    error: FloatArray
+    column: FloatArray
+
+    @classmethod
+    def of_marginals(cls, marginals: Sequence[Marginal], n: int) -> Presence:
+        """Cells missing independently of each other; none where noise explains the counts of missing ones."""
+        missing, known = np.zeros(len(marginals)), list(often_missing(marginals))
+        missing[known] = [marginals[k].missing_share for k in known]
+        present = np.maximum(1 - missing, _LEAST_PRESENT)
+        noise = np.array([one.noise_sd for one in marginals]) / n
+        p = len(present)
+        both = np.outer(present, present)
+        np.fill_diagonal(both, present)
+        return cls(both, np.zeros((p, p)), np.where(present < 1, (noise / present) ** 2, 0.0))
+
+    @classmethod
+    def of_signs(cls, second: FloatArray, present: FloatArray, noise_sd: float) -> Presence:
+        """From released products of signs, +1 for a present cell and -1 for a missing one."""
+        missing = 1 - present
+        both_missing = (second - 1 + 2 * missing[:, None] + 2 * missing[None, :]) / 4
+        both = np.clip(1 - missing[:, None] - missing[None, :] + both_missing, _LEAST_PRESENT, 1.0)
+        np.fill_diagonal(both, np.maximum(present, _LEAST_PRESENT))
+        error = (noise_sd / 4 / both) ** 2
+        np.fill_diagonal(error, 0.0)
+        return cls(both, error, np.zeros(len(present)))
+
+    def with_signs(self, of: npt.NDArray[np.intp], found: Presence) -> Presence:
+        """The same, with what was found out about some of the columns."""
+        both, error, here = self.both.copy(), self.error.copy(), np.ix_(of, of)
+        both[here], error[here] = found.both, found.error
+        return Presence(both, error, self.column)
+
+
+def correlations(
+    noisy: NoisyCovariance,
+    marginals: Sequence[Marginal],
+    links: Sequence[Link] | None,
+    seen: Presence | None,
+    *,
+    scored: bool,
+) -> NoisyCovariance:
+    """Correlations behind what columns with these links show (None: cells as they are), as if no cell were missing."""
+    own = noisy.standardised()
+    seen = seen or Presence.of_marginals(marginals, own.n)
+    p, present = len(own.names), np.diag(seen.both)
+    # A missing score is drawn, so the diagonal is as if nothing were missing; a missing standardised cell is 0.
+    alone = np.ones(p) if scored else np.sqrt(present)
+    kept = seen.both / np.outer(alone, alone)
+    np.fill_diagonal(kept, 1.0)
+    values, slope, attenuation = own.covariance / kept, np.ones((p, p)), np.ones(p)
+    shared = seen.column * (1.0 if scored else 0.25)
+    if links is not None:
+        values, slope = latent_correlations(values, links)
+        attenuation = np.array([link.attenuation for link in links])
+        shared = shared + [relative_error(one, link, own.n) for one, link in zip(marginals, links, strict=True)]
+    each = alone / (attenuation * present)
+    stretch = slope / kept / np.outer(each, each)
+    np.fill_diagonal(stretch, 1.0)
+    error = replace(own.error.carried(each[:, None, None]), stretch=stretch, own=4 * shared, excess=1 - 1 / each**2)
+    if seen.error.any():  # each pair's own error of pi, beside that of its covariance
+        beside = np.square(values) * seen.error / np.maximum(error.entry_variance, np.finfo(float).tiny)
+        error = replace(error, stretch=stretch * np.sqrt(1 + beside))
+    bent = np.array([distortion(one) for one in marginals]) if scored else None
+    return replace(own, covariance=values, error=error, bent=bent)
+
+
+def block_correlations(noisy: NoisyCovariance, seen: Presence) -> NoisyCovariance:
+    """Covariance of several features per column, as if no cell were missing; a missing cell's features are drawn."""
+    kept = seen.both.copy()
+    np.fill_diagonal(kept, 1.0)
+    whole = spread(kept, noisy.size)
+    return replace(noisy, covariance=noisy.covariance / whole, error=replace(noisy.error, stretch=1 / whole))
+
+
+def distortion(known: Marginal) -> float:
+    """The variance of what noise in a marginal adds to its scores, beyond their mean and scale, which cancel."""
+    z = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
+    noise, between = cumulative_noise(known, ndtr(z))
+    loads = between / normal_density(z)
+    straight = np.stack([np.ones_like(z), z])
+    bent = loads - np.linalg.lstsq(straight.T, loads.T, rcond=None)[0].T @ straight
+    counted = float(np.sum(noise * (bent @ bent.T))) / _POINTS
+    return known.weight**2 * counted + (1 - known.weight) ** 2 * known.skew_variance / 2
+
+
+def relative_error(known: Marginal, link: Link, n: int) -> float:
+    """Var(kappa) of one column: what noise and sampling of its counts leave in its correlations with others."""
+    if link.smooth and not known.coarse.any():
+        return 0.0
+    at = ndtr(link.places)
+    noise, between = cumulative_noise(known, at)
+    load = between @ link.sensitivity
+    sampling = (np.minimum.outer(at, at) - np.outer(at, at)) / n
+    # Of the counts' noise a normal fitted to them keeps what its two parameters take up: all, where leaves are few.
+    leaves = known.rounds[-1].counts.size
+    believed = max(known.weight**2, min(1.0, 2 / max(1, leaves - 1)))
+    return float(believed * load @ noise @ load + link.sensitivity @ sampling @ link.sensitivity)
+
+
+def cumulative_noise(known: Marginal, at: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Covariance of the noise in the cumulative shares at the borders of the counts, and weights that interpolate.
+
+    Counts are divided by their sum, so the errors are those of a bridge: tied to 0 at both ends.
+    """
+    counts, ends = known.rounds[-1].counts, known.cumulative
+    share, leaves = known.noise_sd / max(float(counts.sum()), 1.0), np.arange(counts.size + 1)
+    tied = np.outer(leaves, ends)
+    noise = share**2 * (np.minimum.outer(leaves, leaves) - tied - tied.T + counts.size * np.outer(ends, ends))
+    return noise, np.array([np.interp(at, ends, unit) for unit in np.eye(leaves.size)])
+
+
+def drawn_scores(marginals: Sequence[Marginal], correlation: FloatArray) -> FloatArray:
+    """Scores of made-up rows whose hidden normals have this correlation, drawn inside leaves as the publisher does."""
+    rng = np.random.default_rng(_SEED)
+    rows = rng.standard_normal((_DRAWS, len(marginals))) @ np.linalg.cholesky(correlation).T
+    for k, one in enumerate(marginals):
+        cumulative = ndtr(one.latent_borders)
+        piece = np.clip(np.searchsorted(one.latent_borders, rows[:, k], side="right") - 1, 0, one.coarse.size - 1)
+        level = cumulative[piece] + rng.random(_DRAWS) * (cumulative[piece + 1] - cumulative[piece])
+        rows[:, k] = np.where(one.coarse[piece], ndtri(np.clip(level, 1e-12, 1 - 1e-12)), rows[:, k])
+    return np.asarray(rows)

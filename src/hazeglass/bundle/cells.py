@@ -1,0 +1,79 @@
+"""Cells of released rows: numbers, and in a table such as the stated noise gives.
+
+Whether a single cell has noise cannot be told. That it lies on its column's lattice, and no farther out than noise
+reaches, can; and so can that a whole column is spread at least as widely as its noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.bundle.manifest import CellNoise, Column
+from hazeglass.bundle.writer import repeats
+from hazeglass.errors import BundleError
+from hazeglass.guarantee.lattice import TAIL_SCALES
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+LARGEST_VALUE, _LARGEST_WHOLE = 1e150, 2**53
+_REACH = float(TAIL_SCALES) * 1.01  # of the noise in scales, and a little for where stairs end
+_SURE = 8.0  # standard deviations by which no honest column is too narrow
+
+
+def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
+    """No gap, no value that is not a number and, in a table, none that its column's noise cannot give."""
+    import pyarrow.compute as pc
+
+    for name, column, one in zip(rows.schema.names, rows.columns, described, strict=True):
+        finite = not column.null_count and bool(pc.all(pc.is_finite(column)).as_py())
+        ends = list(pc.min_max(column).as_py().values()) if finite and len(column) else [0]
+        if not finite or max(map(abs, ends)) > LARGEST_VALUE:
+            raise BundleError(f"column {name[:100]!r} holds a cell that is not a number. Ask for a new copy.")
+        if str(column.type) == "int64" and max(map(abs, ends)) > _LARGEST_WHOLE:
+            raise BundleError(
+                f"column {name[:100]!r} holds a whole number beyond 2^53, where floats do not tell one from the next; "
+                "no release does. Ask for a new copy."
+            )
+        noise = one.cell_noise
+        if noise is None:
+            continue
+        if not _on_lattice(column.to_numpy(), noise):
+            raise BundleError(f"column {name[:100]!r} holds a cell off its lattice, without noise. Do not rely on it.")
+        reach = one.half_width + (_REACH * noise.scale + 2) * noise.step
+        if not max(abs(end - one.centre) for end in ends) <= reach * (1 + 1e-9):
+            raise BundleError(f"column {name[:100]!r} holds a cell that no noise reaches. Do not rely on it.")
+
+
+def _on_lattice(values: npt.NDArray[Any], noise: CellNoise) -> bool:
+    """Whether each is the offset plus a whole number of steps, as far as 64-bit numbers tell."""
+    if values.dtype == np.int64:
+        return not ((values - int(noise.offset)) % int(noise.step)).any()
+    nearest = noise.offset + noise.step * np.rint((values - noise.offset) / noise.step)
+    rounding = 8 * np.spacing(np.maximum(np.abs(values), abs(noise.offset)))
+    return bool(np.all(np.abs(values - nearest) <= rounding))
+
+
+def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.float64]]) -> None:
+    """Refuse a table with a column that varies less than its noise does, which cells without noise often do.
+
+    With x the cells and z noise of variance v, |x + z|^2 about its mean is |x|^2 + 2 x.z + |z|^2, and with k standard
+    deviations to be sure it is at least (n - 1) v - k sqrt(2 (n - 1)) v - k^2 v, whatever x is.
+    """
+    n, centre = 0, np.array([column.centre for column in columns])
+    total, squares = np.zeros(len(columns)), np.zeros(len(columns))
+    for block in blocks:
+        from_centre = block - centre
+        n += len(block)
+        total += from_centre.sum(axis=0)
+        squares += np.einsum("ij,ij->j", from_centre, from_centre)
+    least = n - 1 - _SURE * math.sqrt(2 * (n - 1)) - _SURE**2
+    for column, spread in zip(columns, squares - total**2 / n, strict=True):
+        noise = column.cell_noise
+        if noise is not None and repeats(noise) and not spread >= least * noise.variance:  # narrower noise is often 0
+            raise BundleError(f"column {column.name[:100]!r} varies less than its noise does. Do not rely on it.")

@@ -1,0 +1,92 @@
+"""What follows from released numbers: partitions, scales, maps, centres and radii are made again and compared.
+
+The publisher followed public rules, so that nothing about a release but its noised numbers depends on the data. A
+reader follows them again: numbers from elsewhere may be the data's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from hazeglass.bundle.manifest import Manifest, unit_step
+from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.errors import BundleError
+from hazeglass.features.fitting import Counts
+from hazeglass.features.marginal import Marginal, first_borders, next_borders, often_missing
+from hazeglass.features.shaping import Shape, first_shape, largest_entry, next_shape, stage_radius
+
+_FOLLOWED = 1e-6  # what eigenvalues and quantiles may differ by on another computer, beside the largest entry
+
+
+def check_followed(
+    manifest: Manifest, rounds: Sequence[Sequence[Counts]], moments: Sequence[ReleasedMoments]
+) -> tuple[Marginal, ...]:
+    """Partitions, scales, maps, centres and radii are what the rules make of the numbers released before them, and no
+    other: numbers from elsewhere may be the data's own. Returns what the counts say of each column."""
+    with np.errstate(all="ignore"):  # whatever a forger wrote; what is not a number equals nothing
+        try:
+            columns = _check_partitions(manifest, rounds)
+            _check_shapes(manifest, moments, columns)
+        except np.linalg.LinAlgError:
+            raise BundleError(
+                "moments.parquet holds numbers that no stage can follow from. Do not rely on it."
+            ) from None
+    return columns
+
+
+def _agree(what: str, stated: object, made: object) -> None:
+    found, expected = np.asarray(stated, dtype=np.float64), np.asarray(made, dtype=np.float64)
+    if found.shape != expected.shape or not np.all(
+        np.abs(found - expected) <= _FOLLOWED * max(float(np.abs(expected).max(initial=0.0)), 1e-12)
+    ):
+        raise BundleError(
+            f"release.json has {what} that do not follow from what was released before. Do not rely on it."
+        )
+
+
+def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> tuple[Marginal, ...]:
+    size = manifest.persons or manifest.n
+    columns = []
+    for k, column in enumerate(manifest.columns):
+        step, own = unit_step(column, manifest.scale), [one[k] for one in rounds]
+        for number, counts in enumerate(own):
+            if number == 0:
+                expected = first_borders(step)
+            else:
+                noise = manifest.rounds[number].noise_scale / size
+                expected = next_borders(Marginal(tuple(own[:number]), step), noise)
+            _agree("partitions", counts.borders, expected)
+        if own:
+            columns.append(Marginal(tuple(own), step))
+    if manifest.standard is not None:
+        _agree("locations", manifest.standard.centre, [one.location for one in columns])
+        _agree("spreads", manifest.standard.scale, [one.spread for one in columns])
+    return tuple(columns)
+
+
+def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], columns: tuple[Marginal, ...]) -> None:
+    if not manifest.rounds:
+        return
+    size, stages = manifest.persons or manifest.n, manifest.stages
+    presence = stages[0].of if stages[0].features == "presence" else ()
+    missing = often_missing(columns)
+    if presence != (missing if len(missing) > 1 else ()):
+        raise BundleError("release.json counts presence where the counts do not ask for it. Do not rely on it.")
+    begin = 1 if presence else 0
+    shape = first_shape(stages[begin].size, shaped=True)
+    for number, (stage, released) in enumerate(zip(stages[begin:], moments[begin:], strict=True)):
+        if number > 0:
+            before = moments[begin + number - 1]
+            noise = float(before.second_noise_sd[0, -1])
+            radius, largest = stages[begin + number - 1].radius, largest_entry(manifest.scale)
+            shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest)
+            _agree("centres", stage.centre, shape.centre)
+            if (released.map is None) != (shape.map is None):
+                raise BundleError("release.json has a map where the rule makes none. Do not rely on it.")
+            if shape.map is not None and released.map is not None:
+                _agree("maps", released.map, shape.map)
+                shape = Shape(released.map, np.array(stage.centre), shape.length, shape.share)
+        if stage.clipped:
+            _agree("radii", [stage.radius], [stage_radius(stage.features, shape.length, size, stage.mu)])

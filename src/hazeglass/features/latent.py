@@ -1,0 +1,151 @@
+"""What a score says of the hidden normal behind its column, and the correlation of two such normals.
+
+A column is a hidden normal Z seen through its cells. Where scores follow the cells, the score is Z itself. In a drawn
+leaf it says only that Z lies between two borders, and on average it is the mean h of the leaf; a box moves it to its
+sides. So E[score | Z] = h(Z), an increasing function that rises by steps and along stretches, and
+
+    E[score_i score_j] = g_ij(rho),    g_ij'(rho) = sum_kl dh_ik dh_jl phi_2(c_ik, c_jl; rho) >= 0
+
+with rises dh at the places c (Plackett 1954). g is integrated on a grid and inverted, which is monotone whatever the
+columns are. Where one of the two is Z itself, g(rho) = rho E[Z_i h_i(Z_i)] exactly (docs/maths/scores.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr
+
+FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
+
+_REACH = 6.0  # no hidden normal lies farther out
+_STRETCH = 0.2  # stretches along which h rises with Z are cut into steps of this length
+_POINTS = 41
+_SMOOTH = 0.999  # an attenuation above counts as none
+_LEAST_RISE = 0.02  # of g'(0): where scores hardly say anything of rho, its error is large, but not infinite
+
+
+@dataclass(frozen=True, eq=False)
+class Link:
+    """h of one column, by its rises: `jumps` at `places`.
+
+    variance     of the scores
+    sensitivity  d kappa / d F at each place, kappa being the relative error of the column's correlations with others
+                 that an error of its cumulative shares F leaves, scores being divided by their own deviation
+    variance_sensitivity  d variance / d F, likewise
+    """
+
+    places: FloatArray
+    jumps: FloatArray
+    variance: float
+    sensitivity: FloatArray
+    variance_sensitivity: FloatArray
+
+    @cached_property
+    def attenuation(self) -> float:
+        """E[Z h(Z)] for scores of variance 1: what is left of a correlation with a column that is not coarse."""
+        return float(np.sum(self.jumps * normal_density(self.places))) / math.sqrt(self.variance)
+
+    @property
+    def smooth(self) -> bool:
+        """Whether scores are as good as the hidden normal itself."""
+        return self.attenuation > _SMOOTH
+
+
+def normal_density(x: FloatArray) -> FloatArray:
+    """Of the standard normal."""
+    return np.asarray(np.exp(-np.square(x) / 2) / math.sqrt(2 * math.pi))
+
+
+def link_of(latent_borders: FloatArray, drawn: BoolArray, box: float = math.inf) -> Link:
+    """The link of a column with these pieces; inside those that are not drawn the score is Z itself."""
+    borders = np.clip(latent_borders, -_REACH, _REACH)
+    kept = np.concatenate([[True], np.diff(borders) > 1e-9])
+    borders, drawn = borders[kept], drawn[kept[1:]]
+    mean, square, variance = _piece_moments(borders, box)
+    inside = np.clip(borders, -box, box)
+    # h and the mean square of the score at the left and the right end of each piece
+    left, right = np.where(drawn, mean, inside[:-1]), np.where(drawn, mean, inside[1:])
+    left_square, right_square = (np.where(drawn, square, end**2) for end in (inside[:-1], inside[1:]))
+    at, rise, rise_square = [borders[1:-1]], [left[1:] - right[:-1]], [left_square[1:] - right_square[:-1]]
+    for low, high in zip(borders[:-1][~drawn], borders[1:][~drawn], strict=True):
+        ends = np.linspace(low, high, math.ceil((high - low) / _STRETCH) + 1)
+        at.append((ends[:-1] + ends[1:]) / 2)
+        rise.append(np.diff(np.clip(ends, -box, box)))
+        rise_square.append(np.diff(np.clip(ends, -box, box) ** 2))
+    places, jumps = np.concatenate(at), np.maximum(np.concatenate(rise), 0.0)
+    slope = max(float(np.sum(jumps * normal_density(places))), np.finfo(float).tiny)
+    squares = np.concatenate(rise_square)
+    return Link(places, jumps, variance, squares / (2 * variance) - jumps * places / slope, squares)
+
+
+def link_through(function: Callable[[FloatArray], FloatArray]) -> Link:
+    """The link of a column that shows an increasing function of its hidden normal, without errors of its shares."""
+    ends = np.linspace(-_REACH, _REACH, round(2 * _REACH / _STRETCH) + 1)
+    places, levels = (ends[:-1] + ends[1:]) / 2, function(ends)
+    share, middle = np.diff(ndtr(ends)), function((ends[:-1] + ends[1:]) / 2)
+    variance = float(share @ (middle - share @ middle) ** 2)
+    nothing = np.zeros(places.size)
+    return Link(places, np.maximum(np.diff(levels), 0.0), variance, nothing, nothing)
+
+
+def _piece_moments(borders: FloatArray, box: float) -> tuple[FloatArray, FloatArray, float]:
+    """Mean and mean square of min(max(Z, -box), box) between each two borders, and its variance altogether."""
+    inside, finite = np.clip(borders, -box, box), min(box, _REACH)
+    share, density = np.diff(ndtr(borders)), normal_density(inside)
+    below, above = (
+        np.diff(limit) for limit in (np.minimum(ndtr(borders), ndtr(-finite)), np.maximum(ndtr(borders), ndtr(finite)))
+    )
+    first = finite * (above - below) - np.diff(density)
+    second = finite**2 * (above + below) + np.diff(ndtr(inside)) - np.diff(inside * density)
+    whole = max(float(share.sum()), np.finfo(float).tiny)
+    share = np.maximum(share, np.finfo(float).tiny)
+    return first / share, second / share, float(second.sum()) / whole
+
+
+def latent_correlations(values: FloatArray, links: Sequence[Link]) -> tuple[FloatArray, FloatArray]:
+    """Correlations of the hidden normals from those of the scores, and d rho / d value for every pair."""
+    attenuation = np.array([link.attenuation for link in links])
+    smooth = np.array([link.smooth for link in links])
+    slope = 1 / np.outer(attenuation, attenuation)
+    found = values * slope
+    known: dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, FloatArray]] = {}
+    keys = [link.places.tobytes() + link.jumps.tobytes() for link in links]
+    for i, j in combinations(range(len(links)), 2):
+        if smooth[i] or smooth[j]:
+            continue
+        key = (keys[i], keys[j]) if keys[i] <= keys[j] else (keys[j], keys[i])
+        if key not in known:
+            known[key] = _curve(links[i], links[j])
+        rho, g, rise = known[key]
+        inside = float(np.clip(values[i, j], g[0], g[-1]))
+        found[i, j] = found[j, i] = np.interp(inside, g, rho)
+        # The curve bends: an error moves rho by its slope here, or on the way from zero, whichever is the greater.
+        chord = found[i, j] / values[i, j] if values[i, j] != 0 else 0.0
+        slope[i, j] = slope[j, i] = max(1 / float(np.interp(inside, g, rise)), chord)
+    np.fill_diagonal(found, 1.0)
+    np.fill_diagonal(slope, 1.0)
+    return found, slope
+
+
+def _curve(one: Link, other: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A grid of rho, g and g' for scores of variance 1."""
+    rho = np.sin(np.linspace(-1, 1, _POINTS) * math.asin(0.995))
+    weights = np.outer(one.jumps, other.jumps) / math.sqrt(one.variance * other.variance)
+    square = one.places[:, None] ** 2 + other.places[None, :] ** 2
+    product = np.outer(one.places, other.places)
+    rest = 1 - rho**2
+    rise = np.array(
+        [np.sum(weights * np.exp(-(square - 2 * r * product) / (2 * w))) for r, w in zip(rho, rest, strict=True)]
+    ) / (2 * math.pi * np.sqrt(rest))
+    rise = np.maximum(rise, _LEAST_RISE * rise[_POINTS // 2])
+    steps = np.diff(rho) * (rise[1:] + rise[:-1]) / 2
+    g = np.concatenate([[0.0], np.cumsum(steps)])
+    return rho, g - np.interp(0.0, rho, g), rise

@@ -1,0 +1,327 @@
+"""What is known of a column from noisy counts of a public partition: its distribution, and the scores of its cells.
+
+Everything here is a function of released numbers: the publisher uses it to turn cells into scores, a reader to know
+what was done. Cells are on the public scale u in [-1, 1]. A whole-numbered column has one step between its values, and
+its cells are spread over their step at random, so that ties do not show.
+
+The distribution is a compromise between the counts and a normal distribution, bent for skewness, that is fitted to
+them: F = weight * F_counts + (1 - weight) * F_fitted, by how far the counts contradict the fit beyond their noise
+(James and Stein). The bent normal has the cdf Phi(log(1 + k x) / k), x = (u - m) / s: normal at k = 0, lognormal beside
+it. A cell's score is
+z = Phi^-1(F(u)), in whole numbers of 1/1024. Inside a drawn leaf (its mass lies in a lump) the score does not follow
+the cell: it is drawn from that leaf's part of the normal (docs/maths/marginals.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from hazeglass.features.fitting import Counts, bent, fitted, misfit, on_simplex
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+STEPS = 1024  # of a score
+DRAWS = 256  # scores that a drawn leaf, or a missing cell, is drawn from
+_FIRST_LEAVES = 16
+_LEVEL = 64  # scores follow the cell in steps of 1/64
+_HIGHEST = 4.0  # scores beyond are those of the tail
+_LUMP = 2.5  # a leaf with so many times the mass it was made for holds a lump
+_WIDE = 0.25  # a leaf with more mass than that is looked into again
+_THINNING = 4.0  # power of the tail beyond the last border
+_GRID = 1 << 30  # borders are multiples of 1/2^30: exact whatever reads them
+_SEARCH = 40
+_MOST_VALUES = 16  # in a leaf; more of them make a smooth column
+
+
+@dataclass(frozen=True, eq=False)
+class Marginal:
+    """One column's distribution.
+
+    rounds  the counts it is made from, the last being the finest where cells are
+    step    between the values of a whole-numbered column, 0 for others
+    """
+
+    rounds: tuple[Counts, ...]
+    step: float = 0.0
+
+    @property
+    def borders(self) -> FloatArray:
+        """Of the last round's leaves."""
+        return self.rounds[-1].borders
+
+    @property
+    def noise_sd(self) -> float:
+        """Of the last round's counts."""
+        return self.rounds[-1].noise_sd
+
+    @cached_property
+    def missing_share(self) -> float:
+        """How many of the cells are missing, by all rounds."""
+        precision = np.array([1 / one.noise_sd**2 for one in self.rounds])
+        missing = np.array([one.missing for one in self.rounds])
+        total = np.array([max(one.missing + one.counts.sum(), 1.0) for one in self.rounds])
+        return float(np.clip(precision @ (missing / total) / precision.sum(), 0.0, 0.99))
+
+    @cached_property
+    def _free(self) -> FloatArray:
+        """Shares of the last round's leaves by their counts alone: not negative, and 1 together."""
+        return on_simplex(self.rounds[-1].counts / max(self.rounds[-1].counts.sum(), 1.0))
+
+    @cached_property
+    def fitted(self) -> tuple[float, float, float]:
+        """Median, scale and skewness of the bent normal distribution that fits all rounds best."""
+        return fitted(self.rounds, self.step)
+
+    @cached_property
+    def skew_variance(self) -> float:
+        """Of the error that noise leaves in the fitted skewness."""
+        median, scale, skew = self.fitted
+        slope = misfit(np.array([median, math.log(scale), skew]), self.rounds)[2]
+        return float(np.linalg.pinv(slope.T @ slope)[2, 2])
+
+    @cached_property
+    def weight(self) -> float:
+        """How far the counts are believed beyond the fitted distribution: 0 where noise explains the difference."""
+        chi_square, freedom = 0.0, -3
+        for one in self.rounds:
+            total = max(float(one.counts.sum()), 1.0)
+            gap = one.counts - total * np.diff(self._fitted_cdf(one.borders))
+            # Counts of rows vary by themselves, too; what is expected of that is no contradiction.
+            chi_square += float(np.sum(gap**2 / (one.noise_sd**2 + np.maximum(one.counts, 0.0) / 2)))
+            freedom += one.counts.size - 1
+        freedom = max(freedom, 1)
+        doubt = freedom + math.sqrt(2 * freedom)
+        return max(0.0, 1.0 - doubt / max(chi_square, doubt))
+
+    def _fitted_cdf(self, u: FloatArray) -> FloatArray:
+        """The fitted distribution, its ends moved into the bounds as cells are."""
+        median, scale, skew = self.fitted
+        inside = ndtr(bent((u - median) / scale, skew)[0])
+        return np.where(u <= -1 - self.step / 2, 0.0, np.where(u >= 1 + self.step / 2, 1.0, inside))
+
+    @cached_property
+    def cumulative(self) -> FloatArray:
+        """F at the borders."""
+        free = np.concatenate([[0.0], np.cumsum(self._free)])
+        both = self.weight * free / free[-1] + (1 - self.weight) * self._fitted_cdf(self.borders)
+        both[0], both[-1] = 0.0, 1.0
+        return np.maximum.accumulate(both)
+
+    @cached_property
+    def shares(self) -> FloatArray:
+        """Of the present cells in each leaf."""
+        return np.diff(self.cumulative)
+
+    @cached_property
+    def drawn(self) -> BoolArray:
+        """Leaves in which a score does not follow the cell."""
+        share, leaves = self.shares, self.shares.size
+        believed = self.weight > 0.5
+        meant = np.diff(levels(leaves, self.noise_sd / max(float(self.rounds[-1].counts.sum()), 1.0)))
+        lump = np.zeros(leaves, dtype=bool)
+        if meant.size == leaves:
+            lump = (share > _LUMP * meant) & (share > _WIDE / 4)
+        lump |= share > _WIDE
+        if self.step == 0:
+            return believed & lump
+        lump[[0, -1]] = True
+        return (believed & lump) | (np.diff(self.borders) < 1.5 * self.step)
+
+    @cached_property
+    def _pieces(self) -> tuple[FloatArray, BoolArray]:
+        """The leaves with each value of a whole-numbered column apart, and inside which of them scores are drawn."""
+        if self.step == 0:
+            return self.borders, self.drawn
+        width = np.rint(np.diff(self.borders) / self.step)  # a float: bounds may lie beyond 2^63
+        values = np.where(self.drawn | (width > _MOST_VALUES), 1, width).astype(np.int64)
+        parts = [
+            low + (high - low) * np.arange(1, count + 1) / count
+            for low, high, count in zip(self.borders[:-1], self.borders[1:], values, strict=True)
+        ]
+        drawn = self.drawn | (width <= _MOST_VALUES)
+        return np.asarray(np.concatenate([self.borders[:1], *parts])), np.repeat(drawn, values)
+
+    @property
+    def coarse(self) -> BoolArray:
+        """For the pieces between `latent_borders`: whether scores are drawn inside, whatever the cell is."""
+        return self._pieces[1]
+
+    @cached_property
+    def latent_borders(self) -> FloatArray:
+        """Where the pieces of the column meet on the scale of scores, from -inf to inf."""
+        return np.asarray(ndtri(_with_ends(self.cdf(self._pieces[0]))))
+
+    @cached_property
+    def means(self) -> FloatArray:
+        """The mean score of each piece."""
+        cumulative = ndtr(self.latent_borders)
+        return normal_means(cumulative[:-1], cumulative[1:])
+
+    @cached_property
+    def attenuation(self) -> float:
+        """E[Z h(Z)], h(z) being z, or the mean score of z's piece where scores are drawn inside it: 1 if smooth."""
+        borders = np.clip(self.latent_borders, -38, 38)
+        density = np.exp(-np.square(borders) / 2) / math.sqrt(2 * math.pi)
+        share = np.diff(ndtr(self.latent_borders))
+        squares = share + borders[:-1] * density[:-1] - borders[1:] * density[1:]
+        return float(np.sum(np.where(self.coarse, share * np.square(self.means), squares)))
+
+    def cdf(self, u: FloatArray) -> FloatArray:
+        """F anywhere: inside a leaf the counts' part is spread evenly, in an open end it thins out."""
+        u = np.asarray(u, dtype=np.float64)
+        free = np.interp(u, self.borders, np.concatenate([[0.0], np.cumsum(self._free)]))
+        if self.step == 0 and self._free.size > 2:
+            below, above = self.borders[1] - u, u - self.borders[-2]
+            free = np.where(below > 0, self._tail(0, 1, below), free)
+            free = np.where(above > 0, 1 - self._tail(-1, -2, above), free)
+            free = np.where(u <= self.borders[0], 0.0, np.where(u >= self.borders[-1], 1.0, free))
+        return np.asarray(self.weight * free + (1 - self.weight) * self._fitted_cdf(u))
+
+    def _tail(self, end: int, neighbour: int, beyond: FloatArray) -> FloatArray:
+        """The share farther out than `beyond` in an open end: q (1 + f x / (k q))^-k, f the density next to it."""
+        share, width = float(self._free[end]), np.diff(self.borders)
+        density = max(float(self._free[neighbour] / width[neighbour]), share / float(width[end]))
+        return share * (1 + density * np.maximum(beyond, 0.0) / (_THINNING * max(share, 1e-12))) ** -_THINNING
+
+    def quantile(self, level: FloatArray) -> FloatArray:
+        """The smallest u with F(u) >= level, to one part in 2^30, by bisection."""
+        low = np.full(np.shape(level), float(self.borders[0]))
+        high = np.full(np.shape(level), float(self.borders[-1]))
+        for _ in range(_SEARCH):
+            middle = (low + high) / 2
+            below = self.cdf(middle) < level
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(np.rint(high * _GRID) / _GRID)
+
+    @cached_property
+    def location(self) -> float:
+        """Where the column lies: its mean, as far as it is known."""
+        return float(np.mean(self._values))
+
+    @cached_property
+    def spread(self) -> float:
+        """Its standard deviation, as far as it is known; never nothing."""
+        return max(float(np.std(self._values)), float(np.min(np.diff(self.borders))) / 2)
+
+    @cached_property
+    def _values(self) -> FloatArray:
+        """A thousand quantiles."""
+        return self.quantile((np.arange(1000) + 0.5) / 1000)
+
+
+def first_borders(step: float) -> FloatArray:
+    """The partition of the first round: even leaves; the values of a whole-numbered column where they are few."""
+    if step > 0:
+        values = float(np.rint(2 / step)) + 1
+        if values <= _FIRST_LEAVES:
+            return np.asarray(-1 + step * (np.arange(values + 1) - 0.5), dtype=np.float64)
+        cuts = np.unique(np.rint(np.linspace(0, values, _FIRST_LEAVES + 1)))
+        return -1 + step * (cuts - 0.5)
+    return np.linspace(-1.0, 1.0, _FIRST_LEAVES + 1)
+
+
+def levels(leaves: int, noise: float) -> FloatArray:
+    """The shares between which a round puts its borders: even steps of the score, as far out as counts can tell.
+
+    `noise` is that of one count, as a share of the rows.
+    """
+    end = float(np.clip(3 * noise, 1e-4, 0.2))
+    return np.concatenate([[0.0], ndtr(np.linspace(ndtri(end), -ndtri(end), leaves - 1)), [1.0]])
+
+
+def leaf_count(noise: float) -> int:
+    """How many leaves counts with this noise (as a share of the rows) can tell apart, 6 to 32."""
+    return int(np.clip(round(0.8 / max(noise, 1e-9) ** (2 / 3)), 6, 32))
+
+
+def next_borders(known: Marginal, noise: float) -> FloatArray:
+    """The partition of the next round: where cells are, by what is known; `noise` is what its counts will have."""
+    wanted = known.quantile(levels(leaf_count(noise), noise)[1:-1])
+    low, high = -1 - known.step / 2, 1 + known.step / 2
+    if known.step > 0:
+        cuts = np.rint((wanted - low) / known.step)
+        cuts = np.unique(np.clip(cuts, 1, np.rint((high - low) / known.step) - 1))
+        wanted = low + known.step * cuts
+    inner = np.unique(np.clip(wanted, low + 2 / _GRID, high - 2 / _GRID))
+    return np.concatenate([[low], inner, [high]])
+
+
+def needs_another_look(known: Marginal) -> bool:
+    """Whether a leaf that could be divided holds much of the mass."""
+    wide = np.diff(known.borders) > 1.5 * known.step if known.step > 0 else np.diff(known.borders) > 8 / _GRID
+    return bool(np.any(known._free[wide] > _WIDE))
+
+
+def often_missing(columns: Sequence[Marginal]) -> tuple[int, ...]:
+    """Numbers of the columns in which more than one cell in two hundred is missing, beyond what noise explains."""
+
+    def doubt(known: Marginal) -> float:
+        last = known.rounds[-1]
+        return 3.5 * known.noise_sd / max(float(last.counts.sum()) + last.missing, 1.0)
+
+    return tuple(k for k, known in enumerate(columns) if known.missing_share > 0.005 + doubt(known))
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    """Cells to scores, in whole numbers of 1/1024: the entry of the interval between cuts that a cell lies in.
+
+    cuts    increasing; interval k lies between cuts k - 1 and k
+    first   the interval's first entry in `values`
+    draws   how many entries it has: 1, or DRAWS of which one is drawn
+    values  the entries
+    """
+
+    cuts: FloatArray
+    first: IntArray
+    draws: IntArray
+    values: IntArray
+
+
+def score_table(known: Marginal) -> ScoreTable:
+    """The scores of one column; the last interval is not reached by any cell and is that of missing ones."""
+    grid = np.arange(-int(_HIGHEST * _LEVEL), int(_HIGHEST * _LEVEL) + 1) / _LEVEL
+    cuts = known.quantile(ndtr(grid))
+    borders = known.borders[1:-1]
+    drawn = known.drawn
+    leaf = np.searchsorted(known.borders, cuts, side="right") - 1
+    inside = (leaf >= 0) & (leaf < drawn.size)
+    edge = np.isin(cuts, known.borders)
+    keep = ~(inside & ~edge & drawn[np.clip(leaf, 0, drawn.size - 1)])
+    sides = borders[drawn[:-1] | drawn[1:]]
+    cuts = np.unique(np.concatenate([cuts[keep], sides]))
+    cuts = cuts[(cuts > known.borders[0]) & (cuts < known.borders[-1])]
+    ends = np.concatenate([[known.borders[0]], cuts, [known.borders[-1]]])
+    cumulative = _with_ends(known.cdf(ends))
+    middle = (ends[:-1] + ends[1:]) / 2
+    is_drawn = drawn[np.clip(np.searchsorted(known.borders, middle, side="right") - 1, 0, drawn.size - 1)]
+    draws = np.append(np.where(is_drawn, DRAWS, 1), DRAWS)
+    low, high = np.append(cumulative[:-1], 0.0), np.append(cumulative[1:], 1.0)
+    part = np.concatenate([np.arange(count) for count in draws])
+    width = np.repeat((high - low) / draws, draws)
+    begin = np.repeat(low, draws) + part * width
+    values = np.rint(normal_means(begin, begin + width) * STEPS).astype(np.int64)
+    return ScoreTable(cuts, np.cumsum(draws) - draws, draws, values)
+
+
+def _with_ends(cumulative: FloatArray) -> FloatArray:
+    cumulative[0], cumulative[-1] = 0.0, 1.0
+    return np.maximum.accumulate(np.clip(cumulative, 0.0, 1.0))
+
+
+def normal_means(low: FloatArray, high: FloatArray) -> FloatArray:
+    """Mean scores of the parts of the normal between two shares."""
+    below, above = (np.clip(ndtri(np.clip(share, 0.0, 1.0)), -6.0, 6.0) for share in (low, high))
+    density = [np.exp(-np.square(end) / 2) / math.sqrt(2 * math.pi) for end in (below, above)]
+    width = high - low
+    means = (density[0] - density[1]) / np.where(width < 1e-9, 1.0, width)
+    return np.clip(np.where(width < 1e-9, (below + above) / 2, means), below, above)

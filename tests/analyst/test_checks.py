@@ -1,0 +1,118 @@
+"""Releases that contradict the model of their error bars select nothing and say so; those that follow it do not."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from scipy.special import ndtr, ndtri
+from scipy.stats import t as student
+
+import hazeglass as hg
+from hazeglass.analyst import checks
+from hazeglass.analyst.covariance import covariance_of
+from hazeglass.analyst.pooling import StageMoments, pool
+from hazeglass.errors import DistrustWarning
+from simulate import simulate
+
+P = 8
+CHAIN = 0.5 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
+BLANK = ("std_error", "ci_low", "ci_high", "p_value", "q_value")
+
+
+def plan_for(lower, upper, epsilon=1.0, **release):
+    columns = [{"name": f"x{k + 1}", "kind": "continuous", "lower": lower, "upper": upper} for k in range(P)]
+    release = {"title": "t", "form": "moments", **release}
+    return hg.Plan.from_dict({"release": release, "budget": {"epsilon": epsilon, "delta": 1e-6}, "columns": columns})
+
+
+def gaussian(n, seed, correlation=CHAIN):
+    return np.random.default_rng(seed).standard_normal((n, P)) @ np.linalg.cholesky(correlation).T
+
+
+def heavy(n, seed, freedom=3):
+    """Scores of a Student copula: each column normal, whole rows far out together."""
+    shrink = np.sqrt(np.random.default_rng(seed + 1000).chisquare(freedom, n) / freedom)
+    return ndtri(np.clip(student.cdf(gaussian(n, seed) / shrink[:, None], freedom), 1e-9, 1 - 1e-9))
+
+
+def test_a_gaussian_copula_is_trusted_whatever_its_margins_are():
+    for seed in range(6):
+        rows, bounds = gaussian(10_000, seed), (-6, 6)
+        if seed % 2:
+            rows, bounds = np.exp(rows), (0, 60)
+        assert covariance_of(simulate(rows, plan_for(*bounds), seed)).distrusted is None
+
+
+def test_rows_that_go_far_out_together_are_not():
+    for seed in range(3):
+        reason = covariance_of(simulate(heavy(30_000, seed, 1), plan_for(-6, 6), seed)).distrusted
+        assert "rows are not as long" in reason or "contradict each other" in reason
+
+
+def test_skewed_columns_on_the_linear_scale_are_not_trusted_where_rows_are_clipped():
+    strong = 0.7 ** np.abs(np.subtract.outer(np.arange(P), np.arange(P)))
+    skewed = -np.log(ndtr(-gaussian(50_000, 1, strong)))
+    reason = covariance_of(simulate(skewed, plan_for(0, 20, scale="linear"), 1)).distrusted
+    assert "not normal on the linear scale" in reason or "contradict each other" in reason
+    assert covariance_of(simulate(gaussian(20_000, 2), plan_for(-6, 6, scale="linear"), 2)).distrusted is None
+
+
+def test_the_public_scale_is_trusted_only_where_hardly_a_row_is_clipped():
+    rows = gaussian(5000, 3)
+    wide = simulate(rows, plan_for(-10, 10, adaptive=False, clip_radius=1.2), 3)
+    tight = simulate(rows, plan_for(-10, 10, adaptive=False, clip_radius=0.28), 3)
+    assert covariance_of(wide).distrusted is None
+    assert "nothing in this release shows whether they are Gaussian" in covariance_of(tight).distrusted
+
+
+def test_clipping_that_cannot_be_undone_is_said():
+    stage = StageMoments(np.zeros(3), 0.34 * np.eye(3), 0.0, 0.0, np.eye(3), np.zeros(3), 1.0)
+    assert "too tightly" in checks.undoing(pool([stage], 1000))
+    nearly = StageMoments(np.zeros(3), 0.3295 * np.eye(3), 0.0, 0.0, np.eye(3), np.zeros(3), 1.0)
+    found = pool([nearly], 1000)
+    assert not found.stages[-1].converged or "more than can be undone" in checks.undoing(found)
+
+
+def test_early_stages_that_contradict_an_unclipped_last_one_are_left_out():
+    rng = np.random.default_rng(5)
+    rows = heavy(50_000, 5)
+
+    def stage(radius, t):
+        y = rows * np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
+        noise = np.triu(t * rng.standard_normal((P, P)), 1)
+        second = y.T @ y / len(y) + noise + noise.T
+        return StageMoments(y.mean(axis=0), second, t, t, np.eye(P), np.zeros(P), radius)
+
+    stages = [stage(3.0, 0.002), stage(50.0, 0.002)]
+    assert checks.agreement(pool(stages, len(rows))) is None  # a wrong scale alone is brought to that of the last
+    stages[0].second[0, 1] += 0.05
+    stages[0].second[1, 0] += 0.05
+    assert checks.agreement(pool(stages, len(rows))) is not None
+    assert np.array_equal(checks.agreeing(stages, len(rows)).covariance, pool(stages[1:], len(rows)).covariance)
+
+
+def test_nothing_is_selected_and_certainty_is_left_out(tmp_path):
+    with pytest.warns(DistrustWarning, match="nothing is selected"):
+        graph = hg.recover(simulate(heavy(30_000, 0, 1), plan_for(-6, 6), 0))
+    assert graph.selected.num_rows == 0
+    assert graph.pairs == frozenset()
+    assert all(graph.edges[name].null_count == graph.edges.num_rows for name in BLANK)
+    assert graph.edges["partial_correlation"].null_count == 0
+    out = graph.save(tmp_path / "graph")
+    assert json.loads((out / "fit.json").read_text())["distrusted"] == graph.fit["distrusted"]
+    page = (out / "report.html").read_text()
+    assert "Nothing is selected." in page
+    assert 'class="stop"' in page
+    assert "None" not in page
+    assert "nan" not in page
+    header, first, *_ = (out / "edges.csv").read_text().splitlines()
+    blank = dict(zip(header.replace('"', "").split(","), first.split(","), strict=True))
+    assert [blank[name] for name in BLANK] == [""] * 5
+    assert blank["selected"] == "false"
+
+
+def test_a_release_that_follows_the_model_has_no_such_field():
+    graph = hg.recover(simulate(gaussian(5000, 7), plan_for(-6, 6), 7))
+    assert "distrusted" not in graph.fit
+    assert not math.isnan(graph.edges["p_value"][0].as_py())
