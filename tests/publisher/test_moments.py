@@ -227,7 +227,8 @@ def test_one_column_has_moments_too(make_plan, tmp_path, release):
     (moments,) = made.moments()
     assert moments.second.shape == (1, 1)
     expected = np.mean(np.linspace(-0.5, 0.5, 500) ** 2) if release.get("adaptive") is False else 1.0
-    assert moments.second[0, 0] == pytest.approx(expected, abs=0.05)
+    # The scale is that of noisy counts of 500 rows; on the public scale it is known.
+    assert moments.second[0, 0] == pytest.approx(expected, abs=0.05 if release.get("adaptive") is False else 0.15)
 
 
 @pytest.mark.parametrize("unit", [{}, {"protects": "person", "id_column": "who", "max_rows": 7}, {"protects": "entry"}])

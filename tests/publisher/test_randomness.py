@@ -172,7 +172,7 @@ def test_secret_words_come_from_a_key_of_256_bits_asked_for_each_call(monkeypatc
         asked.append(size)
         return bytes(range(len(asked), len(asked) + size))
 
-    monkeypatch.setattr("os.urandom", urandom)
+    monkeypatch.setattr("hazeglass.publisher.randomness.os.urandom", urandom)
     first, second = SecretBits().uint64(9), SecretBits().uint64(9)
     assert asked == [32, 32]
     assert not np.intersect1d(first, second).size
