@@ -1,4 +1,4 @@
-"""Shared by all tests: repeatable noise, a small plan and a small table; helpers of this folder are imported by name."""
+"""Shared by all tests: repeatable noise, a small plan, a small table; helpers of this folder are imported by name."""
 
 import hashlib
 import os
