@@ -13,6 +13,7 @@ from hazeglass.analyst import checks
 from hazeglass.analyst.covariance import covariance_of
 from hazeglass.analyst.pooling import StageMoments, pool
 from hazeglass.errors import DistrustWarning
+from hazeglass.features.latent import link_of
 from simulate import simulate
 
 P = 8
@@ -44,10 +45,35 @@ def test_a_gaussian_copula_is_trusted_whatever_its_margins_are():
         assert covariance_of(simulate(rows, plan_for(*bounds), seed)).distrusted is None
 
 
-def test_rows_that_go_far_out_together_are_not():
-    for seed in range(3):
-        reason = covariance_of(simulate(heavy(30_000, seed, 1), plan_for(-6, 6), seed)).distrusted
-        assert "rows are not as long" in reason or "contradict each other" in reason
+def partial_correlations(covariance):
+    precision = np.linalg.inv(covariance)
+    scale = np.sqrt(np.diag(precision))
+    return -(precision / np.outer(scale, scale))[np.triu_indices(P, 1)]
+
+
+@pytest.mark.parametrize("freedom", [2, 4])
+def test_rows_that_go_far_out_together_have_wider_error_bars_that_hold(freedom):
+    truth = partial_correlations(np.corrcoef(heavy(400_000, 99, freedom), rowvar=False))
+    inside = []
+    for seed in range(4):
+        release = simulate(heavy(30_000, seed, freedom), plan_for(-6, 6), seed)
+        noisy = covariance_of(release)
+        assert noisy.distrusted is None
+        assert 0.15 < noisy.swing < 1.5
+        edges = hg.recover(release, alpha=0.3).edges
+        inside += [(np.array(edges["ci_low"]) <= truth) & (truth <= np.array(edges["ci_high"]))]
+    assert np.mean(inside) > 0.9
+
+
+def test_gaussian_rows_do_not_swing():
+    assert all(covariance_of(simulate(gaussian(30_000, k), plan_for(-6, 6), k)).swing < 0.06 for k in range(4))
+
+
+def test_rows_that_were_clipped_far_too_short_are_not_trusted():
+    marginals = simulate(gaussian(30_000, 0), plan_for(-6, 6), 0).marginals()
+    links = [link_of(one.latent_borders, one.coarse) for one in marginals]
+    stage = StageMoments(np.zeros(P), 0.5 * np.eye(P), 1e-4, 1e-4, np.eye(P), np.zeros(P), 4.0)
+    assert "rows are not as long" in checks.lengths(pool([stage], 30_000), marginals, links, 30_000)
 
 
 def test_skewed_columns_on_the_linear_scale_are_not_trusted_where_rows_are_clipped():
@@ -94,7 +120,7 @@ def test_early_stages_that_contradict_an_unclipped_last_one_are_left_out():
 
 def test_nothing_is_selected_and_certainty_is_left_out(tmp_path):
     with pytest.warns(DistrustWarning, match="nothing is selected"):
-        graph = hg.recover(simulate(heavy(30_000, 0, 1), plan_for(-6, 6), 0))
+        graph = hg.recover(simulate(gaussian(5000, 3), plan_for(-10, 10, adaptive=False, clip_radius=0.28), 3))
     assert graph.selected.num_rows == 0
     assert graph.pairs == frozenset()
     assert all(graph.edges[name].null_count == graph.edges.num_rows for name in BLANK)

@@ -168,3 +168,32 @@ def test_rows_are_taken_for_as_long_as_they_were_before_they_were_clipped(p, sha
 def test_no_numbers_make_rows_shorter_or_more_than_twice_as_long(values):
     for radius in (1e-6, 1.0, 10.0, 1e12):
         assert 1.0 <= lengthened(np.array(values), radius) <= 4.0
+
+
+def clipped_stage(rows, radius):
+    """Shapes of the first and the second stage for rows whose first stage is clipped to this radius, without noise."""
+    p = rows.shape[1]
+    clipped = rows * np.minimum(1, radius / np.linalg.norm(rows, axis=1))[:, None]
+    first = first_shape(p, shaped=True)
+    second = clipped.T @ clipped / len(rows)
+    return next_shape(first, radius, clipped.mean(axis=0), second, 1e-4, 1, largest_entry("scores"))
+
+
+def test_the_ball_grows_where_rows_are_shorter_than_gaussian_ones_when_clipped():
+    p, n = 10, 40_000
+    rng = np.random.default_rng(5)
+    gaussian = rng.standard_normal((n, p))
+    swinging = gaussian * np.exp(0.4 * rng.standard_normal(n) - 0.16)[:, None]
+    plain, astray = (clipped_stage(rows, math.sqrt(p + 1)) for rows in (gaussian, swinging))
+    assert plain.shortfall == 0
+    assert astray.shortfall > 0.05
+    tight, wide = (stage_radius("columns", float(p), 8000, 0.2, *one.doubt) for one in (plain, astray))
+    assert tight**2 == pytest.approx(p + 1)
+    assert 1.4 < (wide / tight) ** 2 <= 3
+
+
+def test_the_ball_stays_where_noise_is_worse_than_bias_or_rows_are_not_yet_round():
+    tight = stage_radius("columns", 10.0, 500, 0.05)
+    assert stage_radius("columns", 10.0, 500, 0.05, 0.1, 1.0) == pytest.approx(tight)
+    assert Shape(None, np.zeros(10), 3.0, 0.5, 1.0, 0.1).doubt == (0.0, 0.5)
+    assert Shape(None, np.zeros(10), 9.0, 0.5, 0.5, 0.1).doubt == (0.1, 0.25)

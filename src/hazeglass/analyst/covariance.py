@@ -211,7 +211,9 @@ def covariance_of_columns(measured: Measured) -> NoisyCovariance:
     if not measured.stages:
         return _first_harmonics(measured)
     pooled = checks.agreeing(measured.stages, measured.n, _like_the_data(measured))
-    noisy = NoisyCovariance(measured.names, measured.n, pooled.covariance, pooled.error, notes=_notes(pooled))
+    swing = checks.swing(measured.stages[0], pooled, measured.marginals, measured.links)
+    error = pooled.error_with_sampling(1 + swing)
+    noisy = NoisyCovariance(measured.names, measured.n, pooled.covariance, error, notes=_notes(pooled), swing=swing)
     noisy = replace(noisy, distrusted=contradiction(measured, pooled))
     if measured.presence is None:
         return noisy

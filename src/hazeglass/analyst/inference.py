@@ -202,6 +202,9 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
             share = np.sqrt(noisy.bent * np.diag(precision))
             error = np.hypot(error, _BENDING * np.outer(share, share)[upper])
+        if noisy.astray is not None:
+            share = np.sqrt(noisy.astray * np.diag(precision))
+            error = np.hypot(error, np.hypot.outer(share, share)[upper])
         p_value = 2 * ndtr(-np.abs(estimate) / error)
     else:
         block = _blocks(noisy, precision, debiased)

@@ -37,6 +37,8 @@ class NoisyCovariance:
     hidden      columns of which the noise hides a direction
     notes       what a reader must know of how it came about
     bent        how much noise in its marginal bends each column: a share of its variance, None for none
+    astray      which share of its variance such bends may have in common with one other column, where rows swing
+    swing       how much more often long rows are than Gaussian ones are (:func:`checks.swing`); 0 where they are not
     distrusted  why its error bars would be wrong, where the release contradicts the model they rest on
     """
 
@@ -50,6 +52,8 @@ class NoisyCovariance:
     hidden: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     bent: FloatArray | None = None
+    astray: FloatArray | None = None
+    swing: float = 0.0
     distrusted: str | None = None
 
     def __post_init__(self) -> None:

@@ -78,6 +78,15 @@ class Pooled:
     stages: tuple[Undone, ...]
     disagreement: tuple[float, int]
 
+    def error_with_sampling(self, factor: float) -> ErrorModel:
+        """The error with the variance of sampling, all of it but the noise, times this."""
+
+        def more(whole: FloatArray, noise: FloatArray) -> FloatArray:
+            return noise + factor * (whole - noise)
+
+        off, diagonal = more(self.error.off, self.noise.off), more(self.error.diagonal, self.noise.diagonal)
+        return replace(self.error, off=off, diagonal=diagonal)
+
 
 def undo(stage: StageMoments, n: int, alike: FloatArray | None = None) -> Undone:
     """Clipping undone under a Gaussian model, and back from y to x.

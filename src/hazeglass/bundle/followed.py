@@ -7,6 +7,7 @@ reader follows them again: numbers from elsewhere may be the data's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Marginal, first_borders, next_borders, often_missing
-from hazeglass.features.shaping import Shape, first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
 
 _FOLLOWED = 1e-6  # what eigenvalues and quantiles may differ by on another computer, beside the largest entry
 
@@ -87,6 +88,7 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
                 raise BundleError("release.json has a map where the rule makes none. Do not rely on it.")
             if shape.map is not None and released.map is not None:
                 _agree("maps", released.map, shape.map)
-                shape = Shape(released.map, np.array(stage.centre), shape.length, shape.share)
+                shape = replace(shape, map=released.map, centre=np.array(stage.centre))
         if stage.clipped:
-            _agree("radii", [stage.radius], [stage_radius(stage.features, shape.length, size, stage.mu)])
+            radius = stage_radius(stage.features, shape.length, size, stage.mu, *shape.doubt)
+            _agree("radii", [stage.radius], [radius])

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainc, gammaincc
+from scipy.special import gammainc, gammaincc, lambertw
 
 from hazeglass.features.marginal import STEPS
 
@@ -28,6 +28,12 @@ _ROUND = 0.85  # share of the directions that rise above the noise when shaping 
 _NOISE_WANTED = 0.6  # of the sampling error: with less noise than that, the radius grows
 _LARGEST_GROWTH = 6.0
 _LONGEST = 4.0  # clipped rows are not supposed to have been longer than that, squared
+# Rows that are shorter, undone, than their columns' variances say have more long rows among them than Gaussian ones,
+# and undoing leaves a bias. What noise in the counts makes of Gaussian rows; the bias for cell signalling, in sampling
+# errors by shortfall and root of n; how it fades as the squared radius grows; what it counts beside noise.
+_USUAL_SHORTFALL, _BIAS, _FADING, _HONESTY = 0.03, 0.25, 1.5, 4.0
+_RESOLVED = 0.6  # share of the directions that rise above the noise from which bias counts
+_LARGEST_FOR_BIAS, _NOISE_BORNE = 3.0, 1.2  # how far, and while noise stays below so many sampling errors
 _LEAST_COSINES = 1.3
 LINEAR_STEPS, LARGEST_LINEAR = 1 << 16, 64.0  # the lattice of the linear scale, and the most that a cell is there
 _MAP_BITS = 50  # of the largest sum of a row of the map times cells: exact in 64-bit floats
@@ -38,16 +44,26 @@ _LARGEST_STRETCH, _SMALLEST_STRETCH = 2.0**16, 1e-6  # of a direction by a map; 
 class Shape:
     """What a stage does to rows before it clips them.
 
-    map     A, symmetric; None for the identity
-    centre  c, on the scale of A x
-    length  the expected squared length of the rows, from which the radius follows
-    share   of the mu^2 that is left, which the stage spends
+    map        A, symmetric; None for the identity
+    centre     c, on the scale of A x
+    length     the expected squared length of the rows, from which the radius follows
+    share      of the mu^2 that is left, which the stage spends
+    left       how much of the mu^2 that the first stage left is left
+    shortfall  by which share rows of the first stage, undone, are shorter than Gaussian rows would be
     """
 
     map: FloatArray | None
     centre: FloatArray
     length: float
     share: float
+    left: float = 1.0
+    shortfall: float = 0.0
+
+    @property
+    def doubt(self) -> tuple[float, float]:
+        """The shortfall, where rows are nearly round and bias is worse than noise, and the stage's part of mu^2."""
+        resolved = self.length > _RESOLVED * self.centre.size
+        return (self.shortfall if resolved else 0.0), self.share * self.left
 
 
 def first_shape(features: int, *, shaped: bool) -> Shape:
@@ -65,11 +81,16 @@ def next_shape(
     p = mean.size
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
     kept, edge = np.maximum(values, 0.0), 2 * math.sqrt(p) * noise_sd
-    kept = kept * lengthened(kept, radius**2)
+    longer = lengthened(kept, radius**2)
+    left, shortfall = before.left * (1 - before.share), before.shortfall
+    if stage == 1:  # the columns' own scale, on which their variances are 1
+        explained = _USUAL_SHORTFALL + 2 * math.sqrt(2 / p) * noise_sd
+        left, shortfall = 1.0, max(0.0, 1 - explained - longer * float(values.sum()) / p)
+    kept = kept * longer
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map
     if stage == 1 and values[-1] <= 1 + _ABOVE_NOISE * edge:
-        return Shape(before.map, before.centre + mean, before.length, 1.0)
+        return Shape(before.map, before.centre + mean, before.length, 1.0, left, shortfall)
     inner = old @ (vectors / (kept + edge)) @ vectors.T @ old
     spectrum, axes = np.linalg.eigh((inner + inner.T) / 2)
     # Where rows do not vary at all, every stage would stretch them further, until the map's last bits no longer hold
@@ -79,7 +100,7 @@ def next_shape(
     found = exact_map((axes * stretch) @ axes.T, largest)
     centre = found @ np.linalg.solve(old, before.centre + mean)
     last = stage >= MOST_STAGES - 1 or (stage > 1 and apart > _ROUND * p)
-    return Shape(found, centre, apart, 1.0 if last else 1 / (MOST_STAGES - stage))
+    return Shape(found, centre, apart, 1.0 if last else 1 / (MOST_STAGES - stage), left, shortfall)
 
 
 def lengthened(values: FloatArray, squared_radius: float) -> float:
@@ -121,24 +142,33 @@ def largest_entry(scale: str | None) -> float:
     return LINEAR_STEPS * LARGEST_LINEAR if scale == "linear" else 8.0 * STEPS
 
 
-def stage_radius(features: str, length: float, rows: float, mu: float) -> float:
-    """The radius of a stage that spends `mu` on `rows` rows whose mean squared length is about `length`.
+def stage_radius(
+    features: str, length: float, rows: float, mu: float, shortfall: float = 0.0, part: float = 1.0
+) -> float:
+    """The radius of a stage that spends `mu` on `rows` rows of about this squared length.
+
+    With the `shortfall` of rows comes `part`, which part of the mu^2 for all stages but the first this one spends.
 
     Cosines of ranks are bounded: a ball a little larger than their mean length holds nearly all rows, and one twice as
     large, squared, holds all.
     """
-    square = squared_radius(length, rows, mu)
+    square = squared_radius(length, rows, mu, shortfall, part)
     if features == "cosines":
         square = min(max(square, _LEAST_COSINES * length), 2 * length)
     return math.sqrt(square)
 
 
-def squared_radius(length: float, rows: float, mu: float) -> float:
+def squared_radius(length: float, rows: float, mu: float, shortfall: float = 0.0, part: float = 1.0) -> float:
     """The radius, squared, for columns themselves.
 
     While noise rules it is length + 1, which clips some 40 % of Gaussian rows. Where the noise, (r^2/mu)/rows, falls
-    below the sampling error 1/sqrt(rows), the radius grows until hardly anything is clipped.
+    below the sampling error 1/sqrt(rows), the radius grows until hardly anything is clipped. It also grows where rows
+    fall short of Gaussian ones, to the g that makes the noise and the bias of undoing least together: (g v)^2 +
+    h b^2 exp(-2 f (g - 1)), v the noise of all stages together and b the bias in sampling errors.
     """
     least = length + 1
     noise = least / (mu * math.sqrt(rows))
-    return least * float(np.clip(_NOISE_WANTED / noise, 1.0, _LARGEST_GROWTH))
+    all_noise, bias = noise * math.sqrt(part), _BIAS * shortfall * math.sqrt(rows)
+    ratio = 2 * _HONESTY * (_FADING * bias / all_noise) ** 2 * math.exp(2 * _FADING)
+    least_biased = min(float(lambertw(ratio).real) / (2 * _FADING), _LARGEST_FOR_BIAS, _NOISE_BORNE / all_noise)
+    return least * max(least_biased, float(np.clip(_NOISE_WANTED / noise, 1.0, _LARGEST_GROWTH)))

@@ -201,7 +201,8 @@ def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, sha
     elif encoder.box is not None:
         made = _stage(unit, n, mu, math.sqrt(centre.size) * encoder.box, centre, box=encoder.box)
     else:
-        radius = stage_radius(encoder.features, length, n, mu)
+        doubt = (0.0, 1.0) if shape is None else shape.doubt
+        radius = stage_radius(encoder.features, length, n, mu, *doubt)
         made = _stage(unit, n, mu, radius, centre, features=encoder.features)
     return replace(made, mapped=mapped)
 
