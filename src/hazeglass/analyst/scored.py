@@ -24,8 +24,8 @@ from hazeglass.glasso.penalty import spread
 
 _DRAWS, _SEED = 40_000, 20_241_118
 _POINTS = 200
-# Bends of a column are uncorrelated with all others in a Gaussian copula. Where rows swing it is none, and bends have such
-# a correlation with what others leave of a column; measured on cell signalling.
+# Bends of a column are uncorrelated with all others in a Gaussian copula. Where rows swing it is none, and bends have
+# such a correlation with what others leave of a column; measured on cell signalling.
 _ASTRAY, _CLEAR_SWING = 0.15, 0.03
 _LEAST_PRESENT = 0.02  # of the rows: no pair is divided by less
 
