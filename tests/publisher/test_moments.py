@@ -245,3 +245,44 @@ def test_what_is_accepted_before_the_charge_is_not_refused_after_it(make_plan, u
     except (hg.errors.DataError, hg.errors.PlanError):
         return
     assert simulate(data, plan, seed=1).manifest.stages
+
+
+SLACK = {
+    "shaped or not": {},
+    "curved": {"dependence": "curved"},
+    "linear": {"scale": "linear"},
+    "cells": {"protects": "entry"},
+    "one stage": {"adaptive": False},
+    "a search": {"clip_radius": "private"},
+    "persons": {"protects": "person", "id_column": "who", "max_rows": 2},
+    "persons, a search": {"protects": "person", "id_column": "who", "max_rows": 2, "clip_radius": "private"},
+}
+
+
+@pytest.mark.parametrize("name", SLACK)
+def test_no_release_takes_more_draws_than_its_slack_is_stated_for(make_plan, monkeypatch, name):
+    from hazeglass.guarantee.lattice import total_variation
+    from hazeglass.publisher import clip, marginals
+
+    losses, draw = [], module.draw
+    for user in (module, marginals, clip):
+        monkeypatch.setattr(user, "draw", lambda law, size, bits: losses.append((law, size)) or draw(law, size, bits))
+    rng = np.random.default_rng(0)
+    rows = rng.normal(size=(200, 1)) + rng.normal(size=(200, 3))
+    rows[rng.random(rows.shape) < 0.2] = np.nan
+    data = base_table(rows).append_column("who", pa.array([str(k // 2) for k in range(200)]))
+    plan = make_plan(**SLACK[name], budget={"mu": 3.0})
+    for _ in range(3):
+        losses.clear()
+        module.publish_moments(Rows(plan, open_table(data)), plan, get_engine("serial"), SecretBits())
+        assert sum(size for _, size in losses) <= module.most_draws(plan)
+        assert sum(size * total_variation(law) for law, size in losses) <= module.most_total_variation(plan)
+
+
+def test_a_release_that_ended_early_states_the_slack_of_one_that_did_not(make_plan):
+    """How many stages there are follows from noise, so the distance of this mechanism from the ideal is that of all."""
+    rng = np.random.default_rng(0)
+    data = base_table(0.75 * rng.normal(size=(400, 1)) + rng.normal(size=(400, 3)))
+    releases = [simulate(data, make_plan(budget={"mu": 0.5}), seed=seed) for seed in range(6)]
+    assert len({len(release.manifest.stages) for release in releases}) > 1
+    assert len({release.manifest.delta_slack for release in releases}) == 1

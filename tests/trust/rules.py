@@ -111,13 +111,14 @@ class Followed:
     standard: Standard | None = None
     stages: list[Summed] = field(default_factory=list)
     bits: Bits = field(default_factory=Bits)
-    counts_loss: float = 0.0
 
-    @property
-    def loss(self) -> float:
-        """The distance of all draws together from the ideal ones."""
-        others = self.counts_loss if self.search is None else self.search.total_variation
-        return sum(one.answer.total_variation for one in self.stages) + others
+
+def most_loss(plan: Plan) -> float:
+    """The distance from the ideal of the most draws that a release may take, however many this one took."""
+    p, size = len(plan.columns), len(plan.columns) * (3 if plan.dependence == "curved" else 1)
+    stage = size + size * (size + 1) // 2 + (plan.protects == "person")
+    draws = 4 * 65 * p + 9 * stage if plan.adaptive else stage + 10
+    return draws * total_variation(RoundedGaussian(2.0**58))
 
 
 def follow(plan: Plan, public: Manifest, files: Files) -> Followed:
@@ -158,7 +159,6 @@ class _Walk:
             sizes = [one.size for one in borders]  # as many leaves but one, and missing cells
             place, answer = found.bits.position, answers.take(sum(sizes))
             draw(noise, answer.size, found.bits)
-            found.counts_loss += answer.size * total_variation(noise)
             found.rounds.append(Counted(mu, noise, borders, place, answer))
             parts = np.split(answer.astype(np.float64), np.cumsum(sizes)[:-1])
             deviation = math.sqrt(noise.variance)
@@ -253,7 +253,7 @@ def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter
         standard=found.standard,
         stages=stages,
         radius_search=found.search,
-        delta_slack=(1 + math.exp(public.epsilon)) * found.loss,
+        delta_slack=(1 + math.exp(public.epsilon)) * most_loss(plan),
     )
     if plan.form != "synthetic":
         return None, expected

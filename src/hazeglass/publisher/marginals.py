@@ -34,7 +34,7 @@ from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.units import Unit, counts_distance
-from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.noise import draw
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, keystream
 from hazeglass.publisher.rows import Block, Cells, Rows
@@ -58,7 +58,6 @@ class NoisyMarginals:
     rounds: tuple[Round, ...]
     counts: tuple[tuple[Counts, ...], ...]
     columns: tuple[Marginal, ...]
-    total_variation: float
 
     @property
     def often_missing(self) -> tuple[int, ...]:
@@ -89,7 +88,7 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
     rounds: list[Round] = []
     counts: list[tuple[Counts, ...]] = []
     known: tuple[Marginal, ...] = ()
-    loss, last = 0.0, False
+    last = False
     while not last:
         # The last round takes what is left; whether this is it follows from what was released.
         last = bool(known) and (len(rounds) == MOST_ROUNDS - 1 or not any(map(needs_another_look, known)))
@@ -99,7 +98,6 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
             borders = [next_borders(one, noise.scale / size) for one in known]
         exact = np.concatenate(exact_counts(rows, borders, engine))
         noisy = noisy_counts(exact, noise, bits)
-        loss += exact.size * total_variation(noise)
         deviation, ends = math.sqrt(noise.variance), np.cumsum([one.size for one in borders])
         rounds.append(Round(mu, noise.scale))
         counts.append(
@@ -109,7 +107,7 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
             )
         )
         known = _known(counts, steps)
-    return NoisyMarginals(tuple(rounds), tuple(counts), known, loss)
+    return NoisyMarginals(tuple(rounds), tuple(counts), known)
 
 
 def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> IntArray:

@@ -22,7 +22,7 @@ from hazeglass.features.harmonics import FeatureKind, features_of
 from hazeglass.features.marginal import Marginal
 from hazeglass.features.shaping import BOX, MOST_STAGES, Shape, first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.guarantee.lattice import RoundedGaussian
+from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.units import Unit, count_weight, fewest_steps_in_ball, mean_weight, moments_distance
 from hazeglass.publisher.clip import RADIUS_SHARE, answer_noise, lattice_rows, private_radius, radius_grid
 from hazeglass.publisher.marginals import (
@@ -47,6 +47,8 @@ __all__ = [
     "column_encoder",
     "design_stages",
     "exact_sums",
+    "most_draws",
+    "most_total_variation",
     "plain_stage",
     "presence_encoder",
     "publish_moments",
@@ -78,7 +80,6 @@ class NoisyMoments:
     mean_noise_sd: FloatArray
     second_noise_sd: FloatArray
     diagonal_noise_sd: FloatArray
-    total_variation: float
     map: FloatArray | None = None
 
     def divided(self, rows: int | IntArray) -> NoisyMoments:
@@ -112,14 +113,6 @@ class Drawn:
     marginals: NoisyMarginals | None = None
     standard: Standard | None = None
     search: RadiusSearch | None = None
-
-    @property
-    def total_variation(self) -> float:
-        """Of all draws together, from the ideal ones."""
-        others = (self.marginals, self.search)
-        return sum(stage.total_variation for stage in self.stages) + sum(
-            one.total_variation for one in others if one is not None
-        )
 
 
 def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> Drawn:
@@ -241,6 +234,15 @@ def most_draws(plan: Plan) -> int:
     if not plan.adaptive:
         return stage + 10
     return MOST_ROUNDS * p * 65 + (MOST_STAGES + 1) * stage
+
+
+def most_total_variation(plan: Plan) -> float:
+    """Between the release and one with ideal noise, at most.
+
+    How many draws a release takes follows from what the first of them gave. The distance is that of all releases there
+    might have been: one that ended early may not state its own few draws.
+    """
+    return most_draws(plan) * total_variation(RoundedGaussian(LARGEST_SCALE))  # no scale's draws are farther off
 
 
 def _stage(
@@ -369,11 +371,10 @@ def add_noise(first: IntArray, second: IntArray, rows: int, stage: Stage, bits: 
     noise[..., upper, lower] = _draw(off_diagonal, (*releases, upper.size), bits)
     noise[..., lower, upper] = noise[..., upper, lower]
     noise[..., diagonal, diagonal] = _draw(on_diagonal, first.shape, bits)
-    noisy_first, loss = first + _draw(on_mean, first.shape, bits), 0.0
+    noisy_first = first + _draw(on_mean, first.shape, bits)
     count = np.full(releases, rows)
     if stage.count_weight:
-        on_count = RoundedGaussian(_whole(stage.tau / stage.count_weight))
-        count, loss = count + _draw(on_count, releases, bits), total_variation(on_count)
+        count = count + _draw(RoundedGaussian(_whole(stage.tau / stage.count_weight)), releases, bits)
     return NoisyMoments(
         stage=stage,
         rows=count,
@@ -382,10 +383,6 @@ def add_noise(first: IntArray, second: IntArray, rows: int, stage: Stage, bits: 
         mean_noise_sd=np.full(releases, math.sqrt(on_mean.variance) / steps),
         second_noise_sd=np.full(releases, math.sqrt(off_diagonal.variance) / steps**2),
         diagonal_noise_sd=np.full(releases, math.sqrt(on_diagonal.variance) / steps**2),
-        total_variation=loss
-        + p * total_variation(on_mean)
-        + upper.size * total_variation(off_diagonal)
-        + p * total_variation(on_diagonal),
     )
 
 

@@ -25,7 +25,7 @@ from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.lattice import delta_slack
 from hazeglass.publisher.ledger import Ledger, charge_of, charged
-from hazeglass.publisher.moments import Drawn, design_stages, most_draws, publish_moments
+from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan, check_describable
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
@@ -255,7 +255,7 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
 
     plan = rows.plan
     drawn = publish_moments(rows, plan, engine, bits)
-    n = pooled_rows([one.stage for one in drawn.stages])
+    n, loss = pooled_rows([one.stage for one in drawn.stages]), most_total_variation(plan)
     released = [stage.released(plan.names) for stage in drawn.stages]
     if drawn.marginals is not None:
         writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
@@ -263,11 +263,11 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
     note = None
     if plan.form == "synthetic":
         note = SyntheticNote(seed=int(bits.uint64(1)[0]) >> 11, integers_rounded=plan.round_integers)
-        manifest = describe(rows, n, bits, drawn.total_variation, drawn=drawn, synthetic=note)
+        manifest = describe(rows, n, bits, loss, drawn=drawn, synthetic=note)
         made = synthetic_rows(manifest, released, () if drawn.marginals is None else drawn.marginals.columns)
         schema = _synthetic_schema(plan)
         write_parts(_synthetic_batches(made, schema), schema, [], writer, engine)
-    return describe(rows, n, bits, drawn.total_variation, drawn=drawn, synthetic=note)
+    return describe(rows, n, bits, loss, drawn=drawn, synthetic=note)
 
 
 def _synthetic_schema(plan: Plan) -> pa.Schema:
