@@ -106,6 +106,7 @@ class _OnPiece(Generic[R]):
         """Whether the work itself must not be seen on its way to the rows: it may hold a key."""
         return bool(getattr(self.work, "secret", False))
 
+    @np.errstate(all="ignore")  # what NumPy says of a cell (a NaN that signals, a root too small) would be seen
     def __call__(self, piece: _UsedPiece) -> _Done[R]:
         seen, unread = np.zeros(len(self.cells.plan.columns), dtype=bool), Counter[str]()
         rows = 0
