@@ -333,8 +333,12 @@ class _DaskFrame:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        counted = self.frame.map_partitions(len, enforce_metadata=False).compute()
-        return [int(rows) for rows in np.atleast_1d(np.asarray(counted))]  # one partition alone gives a number
+        import dask
+
+        # One by one, as they are read: of all together dask may join several, by how large their files are.
+        parts = (self.frame.partitions[number] for number in range(self.frame.npartitions))
+        counted = dask.compute(*(part.map_partitions(len, enforce_metadata=False) for part in parts))
+        return [int(np.sum(rows)) for rows in counted]
 
     def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
         wanted = _wanted(numbers, ids, len(self.names), self.text)
