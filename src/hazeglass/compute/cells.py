@@ -103,9 +103,10 @@ def _from_objects(cells: list[Any], text: TextFormat) -> Arrays:
 def as_float(number: Any) -> float:
     """The nearest float: infinite where it is beyond all of them, NaN where it is none."""
     try:
-        return float(number)
-    except OverflowError:  # a whole number beyond every float
-        return math.inf if number > 0 else -math.inf
+        try:
+            return float(number)
+        except OverflowError:  # a whole number beyond every float
+            return math.inf if number > 0 else -math.inf
     except Exception:  # a signalling decimal, or whatever an odd number raises
         return math.nan
 
@@ -153,7 +154,7 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
         return tuple(array.take(used.indices) for array in converted)
     try:
         return convert(column)
-    except pa.ArrowNotImplementedError:  # a type that Arrow knows and cannot convert
+    except (pa.ArrowException, ArithmeticError):  # a type that Arrow knows and cannot convert, a decimal beyond its own
         return convert(_cells(column))
 
 
