@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -233,6 +234,45 @@ def test_a_column_of_any_type_gives_a_number_or_nothing_for_each_cell(array):
         assert ids.type == pa.string()
         assert len(numbers) == len(ids) == len(column)
         assert 0 <= unread <= len(column)
+
+
+class Days(pa.ExtensionType):
+    """What a library of its own knows, as pandas its periods."""
+
+    def __init__(self, storage):
+        super().__init__(storage, "hazeglass.test.days")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage, serialized):
+        return cls(storage)
+
+
+@pytest.mark.parametrize("storage", [pa.int64(), pa.float64(), pa.string()], ids=str)
+def test_a_type_means_the_same_whether_its_library_is_loaded_or_not(storage, tmp_path):
+    """Workers of a cluster need not have loaded what the caller has."""
+    cells = pa.array([7, 8, None]).cast(storage)
+    pa.register_extension_type(Days(storage))
+    try:
+        pq.write_table(pa.table({"a": pa.ExtensionArray.from_storage(Days(storage), cells)}), tmp_path / "d.parquet")
+        loaded = read_both_ways(tmp_path / "d.parquet")
+    finally:
+        pa.unregister_extension_type("hazeglass.test.days")
+    assert read_both_ways(tmp_path / "d.parquet") == loaded
+    assert loaded == ([([7, 8, None], ["7", "8", None])] if storage == pa.string() else [([None] * 3, [None] * 3)]) * 2
+
+
+def read_both_ways(file):
+    return [
+        tuple(
+            batch.column(0).to_pylist()
+            for asked in ((("a",), ()), ((), ("a",)))
+            for batch in tables.blocks(source, *asked)
+        )
+        for source in (tables.open_table(file), tables.open_table(pq.read_table(file)))
+    ]
 
 
 def test_dictionaries_of_several_chunks_need_not_go_together():

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Coded, Column
+from hazeglass.compute.cells import Coded, Column, of_field
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
@@ -146,7 +146,8 @@ def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
         return None
-    return _InMemory(tuple(data.column_names), data.column, data.num_rows, text)
+    names = tuple(data.column_names)
+    return _InMemory(names, lambda k: of_field(data.column(k), data.schema.field(k)), data.num_rows, text)
 
 
 def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
