@@ -201,9 +201,13 @@ class Rows:
             sizes = self._choose(self.plan.id_column, self.plan.unit.max_rows)
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
-        least, things = (self.persons, "persons") if self.persons and self.plan.form != "table" else (self.n, "rows")
-        if least < 2:
-            raise DataError(f"the data must have at least 2 {things}, got {least}.")
+        public = {
+            "persons": self.persons,
+            "rows": self.n if self.persons is None or self.plan.form == "table" else None,
+        }
+        for things, number in public.items():
+            if number is not None and number < 2:
+                raise DataError(f"the data must have at least 2 {things}, got {number}.")
 
     def _choose(self, id_column: str, most: int) -> list[int]:
         """The first `most` rows of each id, which looks at no other column; how many that leaves of each piece."""
