@@ -2,6 +2,7 @@
 
 import datetime
 import string
+import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -301,6 +302,16 @@ def test_a_float_names_nobody_where_its_width_makes_it_several_numbers():
 def test_an_id_that_cannot_be_written_is_nobodys_and_stops_nothing(cell):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([cell, 7], dtype=object)})
     assert rows_of(frame, TEXT, ("a",), ("b",)) == [("1.0", "None"), ("2.0", "7")]
+
+
+@pytest.mark.parametrize("word", ["9" * 700, f"2024-01-01T00:00:00.{'9' * 700}"])
+def test_an_id_of_more_digits_than_python_was_told_to_read_stops_nothing(word):
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        assert id_column(pa.array(["7", word, "8"]), TEXT).to_pylist() == ["7", None, "8"]
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def test_text_that_is_none_is_nobodys_id_even_where_the_column_says_it_is_text():
