@@ -114,6 +114,25 @@ def test_types_that_arrow_cannot_convert_are_read_cell_by_cell(kind):
     np.testing.assert_array_equal(number_column(column, TEXT)[0].to_numpy(zero_copy_only=False), [7, NAN])
 
 
+@pytest.mark.parametrize("kind", [pa.decimal128(10, -400), pa.decimal128(10, 400), pa.decimal256(40, 330)], ids=str)
+def test_decimals_with_more_places_than_arrow_can_write_are_missing(kind):
+    cells = pa.py_buffer(b"".join(number.to_bytes(kind.byte_width, "little") for number in (7, 0)))
+    column = pa.Array.from_buffers(kind, 2, [None, cells])
+    assert id_column(column, TEXT).to_pylist() == [None, None]
+    assert number_column(column, TEXT)[0].to_pylist() == [None, None]
+
+
+def test_a_number_that_lets_nothing_be_done_with_it_is_missing():
+    class Stubborn(Decimal):
+        def __float__(self):
+            raise OverflowError
+
+        def __gt__(self, other):
+            raise TypeError
+
+    assert number_column([1, Stubborn(2), 3], TEXT)[0].to_pylist() == [1, None, 3]
+
+
 @pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
 def test_one_odd_cell_changes_no_other(frame):
     """A frame whose column turns to objects or text because of one cell gives the same numbers elsewhere."""

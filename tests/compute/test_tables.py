@@ -228,6 +228,17 @@ def test_a_dask_frame_is_read_partition_by_partition():
     np.testing.assert_array_equal(read(source), np.column_stack([VALUES["x"], VALUES["näme, with comma"]]))
 
 
+def test_partitions_that_dask_would_read_together_are_counted_one_by_one(tmp_path):
+    frames = pytest.importorskip("dask.dataframe")
+    for part in range(4):  # so small, and of so many columns, that dask counts several in one step
+        table = pa.table({"x": [float(part)] * (part + 1), **{f"other{k}": [0.0] * (part + 1) for k in range(50)}})
+        pq.write_table(table, tmp_path / f"{part}.parquet")
+    source = open_table(frames.read_parquet(tmp_path, filesystem="arrow"))
+    held = [sum(batch.num_rows for batch in piece.batches(Counter())) for piece in source.pieces(["x"])]
+    assert source.sizes() == held
+    assert sorted(held) == [1, 2, 3, 4]
+
+
 @pytest.mark.parametrize("others", [["q", "q"], ["", " "], [None, 1], [1, "1"], [("a", 1), float("nan")]], ids=str)
 def test_columns_that_are_not_read_may_be_called_anything(others):
     frame = pd.DataFrame([[1.5, 7, 8], [2.5, 9, 10]])

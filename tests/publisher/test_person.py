@@ -41,6 +41,14 @@ def test_the_first_rows_of_each_person_are_kept_across_blocks(make_plan, people,
         assert rows.n == 5
 
 
+@pytest.mark.parametrize("form", ["table", "moments", "synthetic"])
+@pytest.mark.parametrize("ids", [["p1", "p1"], [None, None]])
+def test_fewer_than_two_persons_are_refused_before_anything_is_charged(make_plan, form, ids):
+    data = pa.table({"customer_no": pa.array(ids, pa.string()), **{name: [0.0, 1.0] for name in "abc"}})
+    with pytest.raises(DataError, match=r"at least 2 persons, got [01]"):
+        Rows(person_plan(make_plan, form=form), open_table(data))
+
+
 @pytest.mark.parametrize("most", [1, 2, 5])
 def test_the_rows_kept_are_those_a_plain_count_keeps(most):
     rng = np.random.default_rng(most)

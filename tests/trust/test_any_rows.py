@@ -53,6 +53,20 @@ def test_whole_numbers_may_have_any_bounds(upper, scale):
         simulate(np.abs(np.rint(np.column_stack([x, 2 * x, 3 * x]))), made, 1)
 
 
+@pytest.mark.parametrize("form", ["table", "moments"])
+@pytest.mark.parametrize("engine", ["serial", "threads"])
+@pytest.mark.parametrize("numpy", ["warn", "raise"])
+def test_nothing_is_said_of_a_nan_that_signals_or_a_number_too_small(form, engine, numpy, tmp_path, capfd):
+    """The first is what R writes for a missing number; what the caller asked NumPy to say of either is not said."""
+    cells = np.abs(np.column_stack([x, x, x]))
+    cells[4], cells[5] = np.array([0x7FF0_0000_0000_07A2]).view(np.float64), 1e-310
+    columns = [hg.Column(f"x{k + 1}", "continuous", 0, 8, t) for k, t in enumerate(["log1p", "sqrt", "asinh"])]
+    with warnings.catch_warnings(), np.errstate(all=numpy):
+        warnings.simplefilter("error")
+        hg.publish(cells, plan(columns=columns, form=form), tmp_path / "out", engine=engine)
+    assert capfd.readouterr() == ("", "")
+
+
 class Scheduler(Serial):
     """Keeps what a cluster's scheduler would see: the function, and the blocks that are public."""
 

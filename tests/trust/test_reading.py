@@ -2,6 +2,7 @@
 
 import datetime
 import string
+import sys
 from collections import Counter
 from decimal import Decimal
 from fractions import Fraction
@@ -10,6 +11,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
@@ -235,6 +237,45 @@ def test_a_column_of_any_type_gives_a_number_or_nothing_for_each_cell(array):
         assert 0 <= unread <= len(column)
 
 
+class Days(pa.ExtensionType):
+    """What a library of its own knows, as pandas its periods."""
+
+    def __init__(self, storage):
+        super().__init__(storage, "hazeglass.test.days")
+
+    def __arrow_ext_serialize__(self):
+        return b""
+
+    @classmethod
+    def __arrow_ext_deserialize__(cls, storage, serialized):
+        return cls(storage)
+
+
+@pytest.mark.parametrize("storage", [pa.int64(), pa.float64(), pa.string()], ids=str)
+def test_a_type_means_the_same_whether_its_library_is_loaded_or_not(storage, tmp_path):
+    """Workers of a cluster need not have loaded what the caller has."""
+    cells = pa.array([7, 8, None]).cast(storage)
+    pa.register_extension_type(Days(storage))
+    try:
+        pq.write_table(pa.table({"a": pa.ExtensionArray.from_storage(Days(storage), cells)}), tmp_path / "d.parquet")
+        loaded = read_both_ways(tmp_path / "d.parquet")
+    finally:
+        pa.unregister_extension_type("hazeglass.test.days")
+    assert read_both_ways(tmp_path / "d.parquet") == loaded
+    assert loaded == ([([7, 8, None], ["7", "8", None])] if storage == pa.string() else [([None] * 3, [None] * 3)]) * 2
+
+
+def read_both_ways(file):
+    return [
+        tuple(
+            batch.column(0).to_pylist()
+            for asked in ((("a",), ()), ((), ("a",)))
+            for batch in tables.blocks(source, *asked)
+        )
+        for source in (tables.open_table(file), tables.open_table(pq.read_table(file)))
+    ]
+
+
 def test_dictionaries_of_several_chunks_need_not_go_together():
     """A missing cell among a dictionary's values made Arrow refuse to join it with the next one."""
     chunks = [pa.array(cells).dictionary_encode("encode") for cells in (["1", None], ["2", "1"], [None, "3"])]
@@ -261,6 +302,16 @@ def test_a_float_names_nobody_where_its_width_makes_it_several_numbers():
 def test_an_id_that_cannot_be_written_is_nobodys_and_stops_nothing(cell):
     frame = pd.DataFrame({"a": [1.0, 2.0], "b": pd.Series([cell, 7], dtype=object)})
     assert rows_of(frame, TEXT, ("a",), ("b",)) == [("1.0", "None"), ("2.0", "7")]
+
+
+@pytest.mark.parametrize("word", ["9" * 700, f"2024-01-01T00:00:00.{'9' * 700}"])
+def test_an_id_of_more_digits_than_python_was_told_to_read_stops_nothing(word):
+    before = sys.get_int_max_str_digits()
+    sys.set_int_max_str_digits(640)
+    try:
+        assert id_column(pa.array(["7", word, "8"]), TEXT).to_pylist() == ["7", None, "8"]
+    finally:
+        sys.set_int_max_str_digits(before)
 
 
 def test_text_that_is_none_is_nobodys_id_even_where_the_column_says_it_is_text():

@@ -103,9 +103,10 @@ def _from_objects(cells: list[Any], text: TextFormat) -> Arrays:
 def as_float(number: Any) -> float:
     """The nearest float: infinite where it is beyond all of them, NaN where it is none."""
     try:
-        return float(number)
-    except OverflowError:  # a whole number beyond every float
-        return math.inf if number > 0 else -math.inf
+        try:
+            return float(number)
+        except OverflowError:  # a whole number beyond every float
+            return math.inf if number > 0 else -math.inf
     except Exception:  # a signalling decimal, or whatever an odd number raises
         return math.nan
 
@@ -144,17 +145,25 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
     if isinstance(column, pa.ExtensionArray):
         if column.type.extension_name == "arrow.uuid":
             return in_plain_arrays(_cells(column), convert)
-        # What other types mean by their numbers (a period's is days, or months) is theirs to know.
-        known = is_text(column.type.storage_type)
-        return in_plain_arrays(column.storage if known else pa.nulls(len(column)), convert)
+        return in_plain_arrays(_of_other_type(column.storage, column.type.storage_type), convert)
     if coded := _coded(column):
         used = coded.codes.dictionary_encode()
         converted = in_plain_arrays(_taken(coded.values, used.dictionary), convert)
         return tuple(array.take(used.indices) for array in converted)
     try:
         return convert(column)
-    except pa.ArrowNotImplementedError:  # a type that Arrow knows and cannot convert
+    except (pa.ArrowException, ArithmeticError):  # a type that Arrow knows and cannot convert, a decimal beyond its own
         return convert(_cells(column))
+
+
+def of_field(column: Column, field: pa.Field) -> Column:
+    """The cells of a field; of a type whose library is not loaded here Arrow gives what it is made of, and its name."""
+    return _of_other_type(column, field.type) if b"ARROW:extension:name" in (field.metadata or {}) else column
+
+
+def _of_other_type(storage: Column, kind: pa.DataType) -> Column:
+    """Text is text; what other types mean by their numbers (a period's is days, or months) is theirs to know."""
+    return storage if is_text(kind) else pa.nulls(len(storage))
 
 
 def _coded(column: Column) -> Coded | None:

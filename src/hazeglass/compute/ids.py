@@ -173,7 +173,10 @@ def _canonical(cell: Any, text: TextFormat) -> str | None:
     word = None if is_missing(cell) else _word(cell)
     if word is None or len(word) > LONGEST:
         return None
-    form = _form(_seen(word), text)
+    try:
+        form = _form(_seen(word), text)
+    except ValueError:  # more digits than this Python was told to read
+        return None
     return None if form is None or len(form) > LONGEST else form
 
 

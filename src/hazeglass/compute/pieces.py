@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column, is_text, number_column
+from hazeglass.compute.cells import Column, is_text, number_column, of_field
 from hazeglass.compute.ids import id_column
 from hazeglass.compute.lines import LineReader, Lines, csv_header
 from hazeglass.compute.places import Place
@@ -112,14 +112,15 @@ class RowGroups:
             with parquet_file(place) as file:
                 _check_same_columns(self.wanted.all, file.schema_arrow.names, place)
                 coded = [name for name in self.wanted.all if _is_short_text(file, name, groups)]
-                footer = file.metadata
+                footer, fields = file.metadata, {name: file.schema_arrow.field(name) for name in self.wanted.all}
             with parquet_file(place, metadata=footer, read_dictionary=coded) as file:
                 for group in groups:
                     read = file.iter_batches(
                         self.wanted.block_rows, row_groups=[group], columns=self.wanted.all, use_threads=False
                     )
                     for batch in _reading(read, place):
-                        yield self.wanted.batch({name: batch.column(name) for name in self.wanted.all}, unread)
+                        columns = {name: of_field(batch.column(name), field) for name, field in fields.items()}
+                        yield self.wanted.batch(columns, unread)
 
 
 @dataclass(frozen=True)

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Coded, Column
+from hazeglass.compute.cells import Coded, Column, of_field
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
@@ -146,7 +146,8 @@ def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
         return None
-    return _InMemory(tuple(data.column_names), data.column, data.num_rows, text)
+    names = tuple(data.column_names)
+    return _InMemory(names, lambda k: of_field(data.column(k), data.schema.field(k)), data.num_rows, text)
 
 
 def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
@@ -333,8 +334,12 @@ class _DaskFrame:
 
     @cached_property
     def _sizes(self) -> list[int]:
-        counted = self.frame.map_partitions(len, enforce_metadata=False).compute()
-        return [int(rows) for rows in np.atleast_1d(np.asarray(counted))]  # one partition alone gives a number
+        import dask
+
+        # One by one, as they are read: of all together dask may join several, by how large their files are.
+        parts = (self.frame.partitions[number] for number in range(self.frame.npartitions))
+        counted = dask.compute(*(part.map_partitions(len, enforce_metadata=False) for part in parts))
+        return [int(np.sum(rows)) for rows in counted]
 
     def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
         wanted = _wanted(numbers, ids, len(self.names), self.text)

@@ -42,6 +42,7 @@ _LARGEST_WHOLE = 2.0**53  # up to here every whole number is a float of its own
 
 
 @quotes_no_cell
+@np.errstate(all="ignore")  # whatever the caller has NumPy do about a number too small: it depends on what was drawn
 def publish(
     data: Any,
     plan: Plan | str | Path,
@@ -107,6 +108,7 @@ class Rehearsal:
 
 
 @quotes_no_cell
+@np.errstate(all="ignore")
 def rehearse(
     data: Any,
     plan: Plan | str | Path,

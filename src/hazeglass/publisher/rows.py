@@ -106,6 +106,7 @@ class _OnPiece(Generic[R]):
         """Whether the work itself must not be seen on its way to the rows: it may hold a key."""
         return bool(getattr(self.work, "secret", False))
 
+    @np.errstate(all="ignore")  # what NumPy says of a cell (a NaN that signals, a root too small) would be seen
     def __call__(self, piece: _UsedPiece) -> _Done[R]:
         seen, unread = np.zeros(len(self.cells.plan.columns), dtype=bool), Counter[str]()
         rows = 0
@@ -200,9 +201,13 @@ class Rows:
             sizes = self._choose(self.plan.id_column, self.plan.unit.max_rows)
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
-        least, things = (self.persons, "persons") if self.persons and self.plan.form != "table" else (self.n, "rows")
-        if least < 2:
-            raise DataError(f"the data must have at least 2 {things}, got {least}.")
+        public = {
+            "persons": self.persons,
+            "rows": self.n if self.persons is None or self.plan.form == "table" else None,
+        }
+        for things, number in public.items():
+            if number is not None and number < 2:
+                raise DataError(f"the data must have at least 2 {things}, got {number}.")
 
     def _choose(self, id_column: str, most: int) -> list[int]:
         """The first `most` rows of each id, which looks at no other column; how many that leaves of each piece."""
