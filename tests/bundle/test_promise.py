@@ -159,6 +159,25 @@ def test_a_claim_that_does_not_hang_together_is_refused(make_plan, table, tmp_pa
         hg.load(release.path)
 
 
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [
+        ({"protects": "entry"}, lambda d: (d["stages"][0], "box")),
+        ({"form": "table", "protects": "entry"}, lambda d: (d["columns"][0]["cell_noise"], "step")),
+    ],
+)
+def test_a_whole_number_may_be_spelled_as_an_integer(make_plan, table, tmp_path, form, place):
+    columns = [{"name": name, "kind": "integer", "lower": -4, "upper": 4, "noise": "discrete"} for name in "abc"]
+    plan = make_plan(**form, columns_as=columns if "form" in form else None)
+    release = hg.publish(table, plan, tmp_path / "r")
+
+    def spell(document):
+        entry, key = place(document)
+        entry[key] = int(entry[key])
+
+    assert hg.load(reseal(release.path, spell)).manifest == release.manifest
+
+
 def search(**change):
     return lambda document: document["radius_search"].update(change)
 

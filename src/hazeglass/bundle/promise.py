@@ -278,7 +278,7 @@ def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
     start, half = column.lower if whole else column.centre, column.half_width
     if not math.isclose(spec.offset, start, rel_tol=_ROUNDING * 1e-3, abs_tol=_ROUNDING * half):
         raise BundleError(f"column {column.name[:100]!r}: its lattice starts elsewhere. Do not rely on it.")
-    if whole and not spec.step.is_integer():
+    if whole and not float(spec.step).is_integer():  # JSON may spell it as an integer
         raise BundleError(f"column {column.name[:100]!r}: whole numbers are no whole steps apart. Do not rely on it.")
     if not whole and spec.scale * spec.step < 4 * np.spacing(abs(column.centre) + column.half_width):
         raise BundleError(f"column {column.name[:100]!r}: its noise is lost in the rounding of 64-bit numbers.")
@@ -339,7 +339,7 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     if stage.clipped:
         _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.size, "moments"))
-    elif not (stage.steps * (stage.box or 1.0)).is_integer():
+    elif not float(stage.steps * (stage.box or 1.0)).is_integer():
         raise BundleError("release.json has a lattice on which rounded cells leave their box. Do not rely on it.")
     mu = (
         moments_distance(
