@@ -98,6 +98,10 @@ CHANGES = {
         lambda d: d.update(epsilon_delta_curve=[{"epsilon": 0.0, "delta": 0.99}] * 9),
         "a curve of epsilons",
     ),
+    "the last epsilon of a curve at next to no delta": (
+        lambda d: d["epsilon_delta_curve"][-1].update(delta=1e-300),
+        "a curve of epsilons",
+    ),
     "a delta at which nothing is promised": (lambda d: d.update(delta=0.99, epsilon=0.0), "is the most that says"),
     "an epsilon of another delta": (lambda d: d.update(delta=1e-5), "states epsilon that mu"),
     "a charge in a ledger of no name": (
