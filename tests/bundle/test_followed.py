@@ -346,6 +346,22 @@ def test_parts_that_do_not_follow_are_refused(forge, name):
         hg.load(forge(plan, part=part, change_part=change))
 
 
+@pytest.mark.parametrize("numbers", [{"map": 0.0}, {"map": 1e-200, "value": 1e100}])
+def test_rows_that_cannot_be_made_again_are_refused_in_a_sentence(forge, monkeypatch, numbers):
+    """Of a map that stretches one way a million times as far as another, the short way may be stated as no way."""
+
+    def change(table):
+        diagonal = {1: {}, **{row["stage"]: numbers for row in table if row["stage"] > 1}}
+        return [
+            {**row, "map": 0.0} if row["left"] != row["right"] else {**row, **diagonal[row["stage"]]} for row in table
+        ]
+
+    for check in ("check_followed", "check_moments"):
+        monkeypatch.setattr(f"hazeglass.bundle.reader.{check}", lambda released, *rest: released)
+    with pytest.raises(BundleError, match="no rows can be made of"):
+        hg.load(forge("synthetic", part="moments.parquet", change_part=change)).check_values()
+
+
 @pytest.mark.parametrize("plan", ["missing", "missing entries"])
 def test_presence_that_the_counts_ask_for_cannot_be_left_out_of_part_and_manifest(forge, plan):
     def rest(table):
