@@ -255,7 +255,7 @@ def other_counts(number):
         wanted = 1 if number == 0 else last_round(table)
         for row in table:
             if row["round"] == wanted and row["column"] == "b" and row["lower"] < 0:
-                row["count"] += 2000
+                row["count"] += 900
         return table
 
     return change
@@ -265,7 +265,12 @@ def first_leaf_gone(table):
     return table[1:]
 
 
+def more_cells_than_rows(table):
+    return [{**row, "count": row["count"] + 9999} for row in table]
+
+
 PARTS = {
+    "more cells than rows": ("shaped", "marginals.parquet", more_cells_than_rows, "a count that no noise reaches"),
     "a border moved": ("shaped", "marginals.parquet", move_border, "partitions that do not follow"),
     "two leaves in one": ("shaped", "marginals.parquet", merge_leaves, "partitions that do not follow"),
     "a leaf gone": ("shaped", "marginals.parquet", first_leaf_gone, "partitions that do not follow"),

@@ -313,7 +313,7 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
     for column, change, message in (
         ("noise_sd", lambda c: pc.multiply(c, 0.5), "other noise"),
         ("noise_sd", lambda c: pc.multiply(c, 1e306), "other noise"),
-        ("value", lambda c: pc.multiply(c, 1e300), "too large"),
+        ("value", lambda c: pc.multiply(c, 1e6), "too large for any noise"),
         ("value", lambda c: pc.divide(c, 0.0), "not a number"),
     ):
         index = honest.column_names.index(column)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
 from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage
-from hazeglass.bundle.moments import MOST_LEAVES, moment_rows, pooled_rows
+from hazeglass.bundle.moments import MOST_LEAVES, moment_rows, most_rows, pooled_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
@@ -102,8 +102,7 @@ def _check_shape(manifest: Manifest) -> None:
     person = unit.name == "person"
     if (manifest.persons is not None) != person or (manifest.row_counts is not None) != (person and table):
         raise BundleError("release.json must state the number of persons where it protects them, and only there.")
-    most_rows = manifest.n if manifest.persons is None else manifest.persons * unit.max_rows
-    if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows:
+    if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows(manifest):
         raise BundleError("release.json states more rows than its persons can have. Do not rely on it.")
     try:
         datetime.strptime(manifest.created, TIME_FORMAT)
