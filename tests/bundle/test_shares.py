@@ -68,6 +68,26 @@ def test_a_stage_that_spends_another_share_is_refused(publish, name, factor):
         hg.load(reseal(release.path, cheaper))
 
 
+@pytest.mark.parametrize("name", ["moments", "one stage", "persons"])
+def test_a_mean_that_weighs_less_is_refused(publish, name):
+    """Its noise and that of all else is made to fit: the promise is kept, and a free number may tell of rows."""
+    release = publish(name)
+    part = release.path / "moments.parquet"
+    table, stage = pq.read_table(part), release.manifest.stages[-1]
+    squares = [stage.radius**2 + (factor * stage.mean_weight) ** 2 for factor in (1.0, 0.9)]
+    less = squares[1] / squares[0]
+    last = table["stage"].to_numpy() == len(release.manifest.stages)
+    factor = np.where(last, np.where(table["right"].is_null().to_numpy(), less / 0.9, less), 1.0)
+    write_part(table.set_column(6, "noise_sd", pa.array(factor * table["noise_sd"].to_numpy())), part)
+
+    def lighter(document):
+        document["stages"][-1]["tau"] *= less
+        document["stages"][-1]["mean_weight"] *= 0.9
+
+    with pytest.raises(BundleError, match="weights that do not follow"):
+        hg.load(reseal(release.path, lighter))
+
+
 def test_a_stage_that_is_left_out_is_missed(publish):
     release = publish("moments")
     last = len(release.manifest.stages)

@@ -26,7 +26,7 @@ from hazeglass.features.marginal import (
     often_missing,
 )
 from hazeglass.features.shaping import Shape, first_shape, largest_entry, next_shape, stage_radius
-from hazeglass.guarantee.units import counts_distance
+from hazeglass.guarantee.units import count_weight, counts_distance, mean_weight
 
 _FOLLOWED = 1e-6  # what eigenvalues and quantiles may differ by on another computer, beside the largest entry
 
@@ -41,6 +41,7 @@ def check_followed(
             columns = _check_partitions(manifest, rounds)
             shares = [*_round_shares(manifest, rounds), *_check_shapes(manifest, moments, columns)]
             _check_shares(manifest, shares)
+            _check_weights(manifest)
         except np.linalg.LinAlgError:
             raise BundleError(
                 "moments.parquet holds numbers that no stage can follow from. Do not rely on it."
@@ -105,6 +106,14 @@ def _check_shares(manifest: Manifest, shares: Sequence[float]) -> None:
     """Each round and stage spends the share of what is left that the rules give it."""
     squares = np.square(_mus(manifest))
     _agree("shares of mu", squares / np.cumsum(squares[::-1])[::-1], shares or [1.0])
+
+
+def _check_weights(manifest: Manifest) -> None:
+    """Means, and the number of persons' rows, weigh what the rules give them."""
+    size, person = manifest.persons or manifest.n, manifest.unit.name == "person"
+    for stage in manifest.stages:
+        expected = mean_weight(stage.radius, size, stage.mu), count_weight(stage.radius) if person else 0.0
+        _agree("weights", [stage.mean_weight, stage.count_weight], expected)
 
 
 def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], columns: tuple[Marginal, ...]) -> list[float]:
