@@ -255,7 +255,7 @@ def other_counts(number):
         wanted = 1 if number == 0 else last_round(table)
         for row in table:
             if row["round"] == wanted and row["column"] == "b" and row["lower"] < 0:
-                row["count"] += 2000
+                row["count"] += 900
         return table
 
     return change
@@ -265,7 +265,12 @@ def first_leaf_gone(table):
     return table[1:]
 
 
+def more_cells_than_rows(table):
+    return [{**row, "count": row["count"] + 9999} for row in table]
+
+
 PARTS = {
+    "more cells than rows": ("shaped", "marginals.parquet", more_cells_than_rows, "a count that no noise reaches"),
     "a border moved": ("shaped", "marginals.parquet", move_border, "partitions that do not follow"),
     "two leaves in one": ("shaped", "marginals.parquet", merge_leaves, "partitions that do not follow"),
     "a leaf gone": ("shaped", "marginals.parquet", first_leaf_gone, "partitions that do not follow"),
@@ -344,6 +349,22 @@ def test_parts_that_do_not_follow_are_refused(forge, name):
     plan, part, change, message = PARTS[name]
     with pytest.raises(BundleError, match=message):
         hg.load(forge(plan, part=part, change_part=change))
+
+
+@pytest.mark.parametrize("numbers", [{"map": 0.0}, {"map": 1e-200, "value": 1e100}])
+def test_rows_that_cannot_be_made_again_are_refused_in_a_sentence(forge, monkeypatch, numbers):
+    """Of a map that stretches one way a million times as far as another, the short way may be stated as no way."""
+
+    def change(table):
+        diagonal = {1: {}, **{row["stage"]: numbers for row in table if row["stage"] > 1}}
+        return [
+            {**row, "map": 0.0} if row["left"] != row["right"] else {**row, **diagonal[row["stage"]]} for row in table
+        ]
+
+    for check in ("check_followed", "check_moments"):
+        monkeypatch.setattr(f"hazeglass.bundle.reader.{check}", lambda released, *rest: released)
+    with pytest.raises(BundleError, match="no rows can be made of"):
+        hg.load(forge("synthetic", part="moments.parquet", change_part=change)).check_values()
 
 
 @pytest.mark.parametrize("plan", ["missing", "missing entries"])

@@ -122,7 +122,7 @@ def counted(change=lambda rows: rows):
     """The counts through the file and back, changed on the way."""
     batches = marginals_to_arrow(("a", "b"), COUNTS)
     rows = pa.Table.from_batches(batches, marginals_schema()).to_pylist()
-    manifest = SimpleNamespace(names=("a", "b"), rounds=(None, None))
+    manifest = SimpleNamespace(names=("a", "b"), rounds=(None, None), n=10, persons=None)
     return marginals_from_arrow(pa.Table.from_pylist(change(rows), marginals_schema()), manifest, [1.5, 2.5])
 
 

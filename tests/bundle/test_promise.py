@@ -14,6 +14,7 @@ from hazeglass.bundle.verify import parse_checksums, read_checksums
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, delta_slack, total_variation
 from hazeglass.guarantee.units import Unit
 
 from .forgery import reseal, write_part
@@ -98,6 +99,10 @@ CHANGES = {
         lambda d: d.update(epsilon_delta_curve=[{"epsilon": 0.0, "delta": 0.99}] * 9),
         "a curve of epsilons",
     ),
+    "the last epsilon of a curve at next to no delta": (
+        lambda d: d["epsilon_delta_curve"][-1].update(delta=1e-300),
+        "a curve of epsilons",
+    ),
     "a delta at which nothing is promised": (lambda d: d.update(delta=0.99, epsilon=0.0), "is the most that says"),
     "an epsilon of another delta": (lambda d: d.update(delta=1e-5), "states epsilon that mu"),
     "a charge in a ledger of no name": (
@@ -157,6 +162,25 @@ def test_a_claim_that_does_not_hang_together_is_refused(make_plan, table, tmp_pa
     reseal(release.path, change)
     with pytest.raises(BundleError, match=message):
         hg.load(release.path)
+
+
+@pytest.mark.parametrize(
+    ("form", "place"),
+    [
+        ({"protects": "entry"}, lambda d: (d["stages"][0], "box")),
+        ({"form": "table", "protects": "entry"}, lambda d: (d["columns"][0]["cell_noise"], "step")),
+    ],
+)
+def test_a_whole_number_may_be_spelled_as_an_integer(make_plan, table, tmp_path, form, place):
+    columns = [{"name": name, "kind": "integer", "lower": -4, "upper": 4, "noise": "discrete"} for name in "abc"]
+    plan = make_plan(**form, columns_as=columns if "form" in form else None)
+    release = hg.publish(table, plan, tmp_path / "r")
+
+    def spell(document):
+        entry, key = place(document)
+        entry[key] = int(entry[key])
+
+    assert hg.load(reseal(release.path, spell)).manifest == release.manifest
 
 
 def search(**change):
@@ -289,7 +313,7 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
     for column, change, message in (
         ("noise_sd", lambda c: pc.multiply(c, 0.5), "other noise"),
         ("noise_sd", lambda c: pc.multiply(c, 1e306), "other noise"),
-        ("value", lambda c: pc.multiply(c, 1e300), "too large"),
+        ("value", lambda c: pc.multiply(c, 1e6), "too large for any noise"),
         ("value", lambda c: pc.divide(c, 0.0), "not a number"),
     ):
         index = honest.column_names.index(column)
@@ -313,12 +337,17 @@ def test_discrete_noise_is_charged_exactly(make_plan, tmp_path, width):
         hg.load(release.path)
 
 
-def test_a_thousand_columns_of_discrete_noise_are_checked_in_a_moment(make_plan, tmp_path):
-    columns = [{"name": "k", "kind": "integer", "lower": 0, "upper": 1000, "noise": "discrete"}]
-    plan = make_plan(form="table", protects="entry", columns_as=columns)
+@pytest.mark.parametrize(("columns", "apart"), [(1000, 0.0), (500, 0.01)])
+def test_many_columns_of_discrete_noise_are_checked_in_a_moment(make_plan, tmp_path, columns, apart):
+    plain = [{"name": "k", "kind": "integer", "lower": 0, "upper": 500, "noise": "discrete"}]
+    plan = make_plan(form="table", protects="entry", columns_as=plain)
     release = hg.publish(pa.table({"k": np.arange(20)}), plan, tmp_path / "r")
-    columns = tuple(replace(release.columns[0], name=f"k{i}") for i in range(1000))
-    manifest = replace(release.manifest, columns=columns, delta_slack=1000 * release.manifest.delta_slack)
+    first, step = release.columns[0], release.columns[0].cell_noise.step
+    scales = [first.cell_noise.scale + apart * i for i in range(columns)]
+    noises = [replace(first.cell_noise, scale=scale, variance=(scale * step) ** 2) for scale in scales]
+    many = tuple(replace(first, name=f"k{i}", cell_noise=noise) for i, noise in enumerate(noises))
+    loss = 20 * sum(total_variation(DiscreteGaussian(scale)) for scale in scales)
+    manifest = replace(release.manifest, columns=many, delta_slack=delta_slack(release.manifest.epsilon, loss))
     started = time.process_time()
     check_manifest(manifest, parse_checksums(read_checksums(release.path)))
     assert time.process_time() - started < 2
@@ -334,9 +363,8 @@ def test_a_thousand_columns_of_discrete_noise_are_checked_in_a_moment(make_plan,
 )
 def test_discrete_noise_is_refused_where_no_release_has_it(make_plan, tmp_path, change):
     columns = [{"name": "k", "kind": "integer", "lower": 0, "upper": 9, "noise": "discrete"}]
-    release = hg.publish(
-        pa.table({"k": np.arange(50) % 10}), make_plan(form="table", columns_as=columns), tmp_path / "r"
-    )
+    plan = make_plan(form="table", columns_as=columns)
+    release = hg.publish(pa.table({"k": np.arange(50) % 10}), plan, tmp_path / "r")
     reseal(release.path, change)
     with pytest.raises(BundleError, match="discrete noise is for integers"):
         hg.load(release.path)
@@ -366,8 +394,6 @@ def test_the_sampler_of_every_honest_release_is_accepted(make_plan, table, tmp_p
 
 def test_the_loss_of_our_worst_sampler_is_within_what_a_reader_accepts():
     from hazeglass.bundle.promise import _LEAST_LOSS_PER_DRAW, _MOST_LOSS_PER_DRAW
-    from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
-    from hazeglass.publisher.noise import total_variation
 
     losses = [total_variation(kind(2.0**k)) for kind in (RoundedGaussian, DiscreteGaussian) for k in range(-6, 58)]
     assert min(losses) > _LEAST_LOSS_PER_DRAW

@@ -44,10 +44,28 @@ def test_every_entry_is_matched_where_the_mean_is_far():
     second, clipped_mean, _ = clipped_moments(COVARIANCE, np.array([0.8, -0.7, 0.6]), radius=1.8)
     found = widen(second, 1.8, clipped_mean)
     values, vectors = np.linalg.eigh(found.covariance)
-    rows = found.mean + _white_sample(3) @ (vectors * np.sqrt(values)).T
+    rows = found.mean + _white_sample(3) @ (vectors * np.sqrt(values)) @ vectors.T
     clipped = rows * np.minimum(1, 1.8 / np.linalg.norm(rows, axis=1))[:, None]
     assert clipped.T @ clipped / len(rows) == pytest.approx(second, abs=2e-5)
     assert clipped.mean(axis=0) == pytest.approx(clipped_mean, abs=1e-4)
+
+
+def test_round_rows_about_a_far_point_get_their_covariance_back():
+    """Their eigenvectors are any three at right angles, and others at every step."""
+    mean = np.array([0.5, -0.4, 0.6])
+    second, clipped_mean, _ = clipped_moments(0.5 * np.eye(3), mean, radius=1.4)
+    found = widen(second, 1.4, clipped_mean)
+    assert found.covariance == pytest.approx(0.5 * np.eye(3), abs=0.02)
+    assert found.mean == pytest.approx(mean, abs=0.02)
+
+
+def test_moments_that_are_never_matched_are_given_up_soon(monkeypatch):
+    """The second moments lie nearer the centre than the mean that is stated beside them."""
+    solved, eigh = [], np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: solved.append(matrix) or eigh(matrix))
+    mean = np.array([1.5, *np.zeros(5)])
+    assert widen(np.outer(mean, mean) * 0.9 + 0.02 * np.eye(6), 1.6, mean) is None
+    assert 10 < len(solved) < 100
 
 
 def test_rows_are_shortened_by_what_their_length_says():

@@ -218,3 +218,10 @@ def test_families_are_found_by_name_and_others_refused():
 def test_a_table_beyond_its_limit_is_refused():
     with pytest.raises(InputError, match="up to 4096"):
         cumulative_thresholds(RoundedGaussian(5000.0))
+
+
+@pytest.mark.parametrize("scale", [1.5, 2.0, 3.7, 300.0, 4096.0, 5000.0])
+@pytest.mark.parametrize("shift", [1, 7, 4000, 10**6])
+def test_a_mu_that_need_not_be_exact_is_near(scale, shift):
+    noise = DiscreteGaussian(scale)
+    assert noise.mu(shift, exact=False) == pytest.approx(noise.mu(shift), rel=1e-7)

@@ -7,9 +7,9 @@ import pytest
 import hazeglass as hg
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
-from hazeglass.features.marginal import first_borders
+from hazeglass.features.marginal import MOST_ROUNDS, first_borders
 from hazeglass.guarantee.units import counts_distance
-from hazeglass.publisher.marginals import MOST_ROUNDS, Encoder, count_noise, exact_counts
+from hazeglass.publisher.marginals import Encoder, count_noise, exact_counts
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.rows import Rows

@@ -751,7 +751,11 @@ WRONGS = {
         ("moments record", "csv", "text", "serial"),
     ),
     "rounds that follow from exact counts": (
-        [COUNTS, (marginals, "needs_another_look", lambda known: _exact_missing() % 2 == 0)],
+        [
+            COUNTS,
+            TRUSTING,
+            (marginals, "is_last_round", lambda n, known: n == 3 or (n > 0 and _exact_missing() % 2 > 0)),
+        ],
         ("moments record", "csv", "missing", "serial"),
     ),
     "leaves that follow from exact counts": (

@@ -21,8 +21,8 @@ from hazeglass.guarantee.lattice import TAIL_SCALES
 if TYPE_CHECKING:
     import pyarrow as pa
 
-LARGEST_VALUE, _LARGEST_WHOLE = 1e150, 2**53
-_REACH = float(TAIL_SCALES) * 1.01  # of the noise in scales, and a little for where stairs end
+_LARGEST_VALUE, _LARGEST_WHOLE = 1e150, 2**53
+REACH = float(TAIL_SCALES) * 1.01  # of the noise in scales, and a little for where stairs end
 _SURE = 8.0  # standard deviations by which no honest column is too narrow
 
 
@@ -33,7 +33,7 @@ def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
     for name, column, one in zip(rows.schema.names, rows.columns, described, strict=True):
         finite = not column.null_count and bool(pc.all(pc.is_finite(column)).as_py())
         ends = list(pc.min_max(column).as_py().values()) if finite and len(column) else [0]
-        if not finite or max(map(abs, ends)) > LARGEST_VALUE:
+        if not finite or max(map(abs, ends)) > _LARGEST_VALUE:
             raise BundleError(f"column {name[:100]!r} holds a cell that is not a number. Ask for a new copy.")
         if str(column.type) == "int64" and max(map(abs, ends)) > _LARGEST_WHOLE:
             raise BundleError(
@@ -45,7 +45,7 @@ def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
             continue
         if not _on_lattice(column.to_numpy(), noise):
             raise BundleError(f"column {name[:100]!r} holds a cell off its lattice, without noise. Do not rely on it.")
-        reach = one.half_width + (_REACH * noise.scale + 2) * noise.step
+        reach = one.half_width + (REACH * noise.scale + 2) * noise.step
         if not max(abs(end - one.centre) for end in ends) <= reach * (1 + 1e-9):
             raise BundleError(f"column {name[:100]!r} holds a cell that no noise reaches. Do not rely on it.")
 

@@ -6,6 +6,7 @@ reader follows them again: numbers from elsewhere may be the data's own.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,8 +16,18 @@ from hazeglass.bundle.manifest import Manifest, unit_step
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, first_borders, next_borders, often_missing
+from hazeglass.features.marginal import (
+    LOOK_SHARE,
+    PRESENCE_SHARE,
+    Marginal,
+    counts_share,
+    first_borders,
+    is_last_round,
+    next_borders,
+    often_missing,
+)
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.guarantee.units import count_weight, counts_distance, mean_weight
 
 _FOLLOWED = 1e-6  # what eigenvalues and quantiles may differ by on another computer, beside the largest entry
 
@@ -29,7 +40,9 @@ def check_followed(
     with np.errstate(all="ignore"):  # whatever a forger wrote; what is not a number equals nothing
         try:
             columns = _check_partitions(manifest, rounds)
-            _check_shapes(manifest, moments, columns)
+            shares = [*_round_shares(manifest, rounds), *_check_shapes(manifest, moments, columns)]
+            _check_shares(manifest, shares)
+            _check_weights(manifest)
         except np.linalg.LinAlgError:
             raise BundleError(
                 "moments.parquet holds numbers that no stage can follow from. Do not rely on it."
@@ -67,16 +80,55 @@ def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) ->
     return tuple(columns)
 
 
-def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], columns: tuple[Marginal, ...]) -> None:
+def _round_shares(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> list[float]:
+    """Of what is left of mu^2, for every round."""
+    steps = [unit_step(column, manifest.scale) for column in manifest.columns]
+    for number in range(len(rounds)):
+        known = [Marginal(own, step) for own, step in zip(zip(*rounds[:number], strict=True), steps, strict=False)]
+        if is_last_round(number, known) != (number == len(rounds) - 1):
+            raise BundleError("release.json has a number of rounds that its counts do not ask for. Do not rely on it.")
+    if not rounds:
+        return []
+    distance = counts_distance(manifest.unit, columns=len(manifest.columns))
+    left, rest = counts_share(distance, math.hypot(*_mus(manifest)), manifest.persons or manifest.n), 1.0
+    shares = []
+    for number in range(len(rounds)):
+        spent = left * (LOOK_SHARE if number < len(rounds) - 1 else 1.0)
+        shares.append(spent / rest)
+        left, rest = left - spent, rest - spent
+    return shares
+
+
+def _mus(manifest: Manifest) -> list[float]:
+    return [one.mu for one in manifest.rounds] + [one.mu for one in manifest.stages]
+
+
+def _check_shares(manifest: Manifest, shares: Sequence[float]) -> None:
+    """Each round and stage spends the share of what is left that the rules give it."""
+    squares = np.square(_mus(manifest))
+    _agree("shares of mu", squares / np.cumsum(squares[::-1])[::-1], shares or [1.0])
+
+
+def _check_weights(manifest: Manifest) -> None:
+    """Means, and the number of persons' rows, weigh what the rules give them."""
+    size, person = manifest.persons or manifest.n, manifest.unit.name == "person"
+    for stage in manifest.stages:
+        expected = mean_weight(stage.radius, size, stage.mu), count_weight(stage.radius) if person else 0.0
+        _agree("weights", [stage.mean_weight, stage.count_weight], expected)
+
+
+def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], columns: tuple[Marginal, ...]) -> list[float]:
+    """Returns the share of what is left that every stage may spend."""
     if not manifest.rounds:
-        return
+        return []
     size, stages = manifest.persons or manifest.n, manifest.stages
     presence = stages[0].of if stages[0].features == "presence" else ()
     missing = often_missing(columns)
     if presence != (missing if len(missing) > 1 else ()):
         raise BundleError("release.json counts presence where the counts do not ask for it. Do not rely on it.")
-    begin = 1 if presence else 0
-    shape = first_shape(stages[begin].size, shaped=True)
+    begin, shares = (1, [PRESENCE_SHARE]) if presence else (0, [])
+    first = stages[begin]
+    shape = first_shape(first.size, shaped=first.features == "columns" and first.box is None and first.size > 1)
     for number, (stage, released) in enumerate(zip(stages[begin:], moments[begin:], strict=True)):
         if number > 0:
             before = moments[begin + number - 1]
@@ -89,6 +141,10 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
             if shape.map is not None and released.map is not None:
                 _agree("maps", released.map, shape.map)
                 shape = replace(shape, map=released.map, centre=np.array(stage.centre))
+        shares.append(shape.share)
+        if (shape.share == 1.0) != (begin + number == len(stages) - 1):
+            raise BundleError("release.json has a number of stages that does not follow. Do not rely on it.")
         if stage.clipped:
             radius = stage_radius(stage.features, shape.length, size, stage.mu, *shape.doubt)
             _agree("radii", [stage.radius], [radius])
+    return shares

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.cells import LARGEST_VALUE
+from hazeglass.bundle.cells import REACH
 from hazeglass.bundle.manifest import Manifest, Stage
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
@@ -159,8 +159,13 @@ def pooled_rows(stages: Sequence[Stage]) -> int:
     return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
 
 
+def most_rows(manifest: Manifest) -> int:
+    """At most how many rows are behind a release, by its public numbers."""
+    return manifest.n if manifest.persons is None else manifest.persons * manifest.unit.max_rows
+
+
 def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:
-    """The noise stated beside each moment is that of the stage."""
+    """The noise stated beside each moment is that of the stage, and none is larger than rows and noise can make it."""
     stage = manifest.stages[number]
     off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
     claims = (
@@ -171,8 +176,12 @@ def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) ->
     for stated, expected in claims:
         if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
             raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
-    if not max(np.abs(released.mean).max(), np.abs(released.second).max()) <= LARGEST_VALUE:
-        raise BundleError("moments.parquet holds a number too large to be one. Ask for a new copy.")
+    most, step = most_rows(manifest), 1 / stage.steps
+    mean = most * stage.radius + REACH * (stage.tau / stage.mean_weight + 2 * step)
+    second = most * stage.radius**2 + REACH * (np.sqrt(2) * stage.tau + 2 * step**2)
+    for found, largest in ((released.mean, mean), (released.second, second)):
+        if not np.abs(found).max() <= largest / stage.rows:
+            raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
     return released
 
 
@@ -228,6 +237,9 @@ def marginals_from_arrow(table: pa.Table, manifest: Manifest, noise_sds: Sequenc
     starts = np.flatnonzero(np.diff(place, prepend=-1))
     if not np.array_equal(place[starts], expected):
         raise wrong
+    reach = REACH * (np.array(noise_sds)[number - 1] + 2)
+    if not np.all((count >= -reach) & (count <= most_rows(manifest) + reach)):
+        raise BundleError("marginals.parquet holds a count that no noise reaches. Do not rely on it.")
     rounds: list[list[Counts]] = [[] for _ in manifest.rounds]
     for k, (start, end) in enumerate(zip(starts, [*starts[1:], place.size], strict=True)):
         low, high = lower[start : end - 1], upper[start : end - 1]

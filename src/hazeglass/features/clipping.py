@@ -27,6 +27,7 @@ _ITERATIONS, _MEMORY = 300, 5
 _TOLERANCE = 1e-8
 _FAR = 0.1  # a squared mean beyond this share of the rows' squared length needs the full covariance
 _MATCHED = 1e-5
+_PATIENCE, _GAIN = 30, 0.8  # steps in which the worst entry must come so much closer
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,19 +155,26 @@ def _matched(start: Widening, second: FloatArray, mean: FloatArray, radius: floa
     """Move covariance and mean until a clipped sample of the Gaussian has the given moments in every entry."""
     normal = _white_sample(len(mean))
     wide, centre = start.covariance + np.outer(start.mean, start.mean), start.mean
-    for _ in range(_ITERATIONS):
+    best, since = np.inf, 0
+    for number in range(_ITERATIONS):
         spread = wide - np.outer(centre, centre)
         if not np.all(np.isfinite(spread)):
             return None
         values, vectors = np.linalg.eigh(spread)
-        rows = centre + normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        # The symmetric root: eigenvectors of nearly round rows turn with every step, and the sample would with them.
+        rows = centre + normal @ (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
         shrink = radius**2 / np.maximum(np.einsum("ij,ij->i", rows, rows), radius**2)
         clipped = np.sqrt(shrink)[:, None] * rows
         missed = second - clipped.T @ clipped / len(rows)
-        if not np.all(np.isfinite(missed)) or np.abs(missed).max() > 1e3 * np.abs(second).max():
+        miss = float(np.abs(missed).max() / np.abs(second).max())
+        if not miss <= 1e3:  # nor where it is not a number
             return None
-        if np.abs(missed).max() <= _MATCHED * np.abs(second).max():
+        if miss <= _MATCHED:
             return _in_eigenbasis(second, wide, centre, rows, shrink)
+        if miss < _GAIN * best:
+            best, since = miss, number
+        elif number - since >= _PATIENCE:
+            return None
         wide = wide + missed / shrink.mean()
         centre = centre + (mean - clipped.mean(axis=0)) / np.sqrt(shrink).mean()
     return None

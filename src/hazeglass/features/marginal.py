@@ -30,6 +30,10 @@ IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
 STEPS = 1024  # of a score
+MOST_ROUNDS = 4
+LOOK_SHARE = 0.2  # of the counts' budget that is left, for each round but the last
+PRESENCE_SHARE = 0.05  # of what the counts left, where cells are missing in several columns
+_LEAST_SHARE, _MOST_SHARE, _ENOUGH = 0.1, 0.2, 0.01  # of mu^2; less where the counts' noise is that share of the rows
 DRAWS = 256  # scores that a drawn leaf, or a missing cell, is drawn from
 _FIRST_LEAVES = 16
 _LEVEL = 64  # scores follow the cell in steps of 1/64
@@ -218,6 +222,15 @@ class Marginal:
         return self.quantile((np.arange(1000) + 0.5) / 1000)
 
 
+def counts_share(distance: float, mu: float, rows: int) -> float:
+    """Which part of mu^2 the counts get, from public numbers: more where rows are few.
+
+    `distance` is how far a protected unit moves a round of counts.
+    """
+    noise = distance / (mu * math.sqrt(_LEAST_SHARE) * rows)
+    return float(np.clip(_LEAST_SHARE * noise / _ENOUGH, _LEAST_SHARE, _MOST_SHARE))
+
+
 def first_borders(step: float) -> FloatArray:
     """The partition of the first round: even leaves; the values of a whole-numbered column where they are few."""
     if step > 0:
@@ -253,6 +266,11 @@ def next_borders(known: Marginal, noise: float) -> FloatArray:
         wanted = low + known.step * cuts
     inner = np.unique(np.clip(wanted, low + 2 / _GRID, high - 2 / _GRID))
     return np.concatenate([[low], inner, [high]])
+
+
+def is_last_round(rounds: int, known: Sequence[Marginal]) -> bool:
+    """Whether the round that follows so many is the last: by what is known, no column needs a further look."""
+    return bool(rounds) and (rounds == MOST_ROUNDS - 1 or not any(map(needs_another_look, known)))
 
 
 def needs_another_look(known: Marginal) -> bool:

@@ -22,10 +22,12 @@ from hazeglass.errors import PlanError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import DEGREES, FeatureKind, cosines
 from hazeglass.features.marginal import (
+    LOOK_SHARE,
     STEPS,
     Marginal,
+    counts_share,
     first_borders,
-    needs_another_look,
+    is_last_round,
     next_borders,
     often_missing,
     score_table,
@@ -44,9 +46,6 @@ __all__ = ["Encoder", "NoisyMarginals", "exact_counts", "noisy_counts", "publish
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 
-MOST_ROUNDS = 4
-_LOOK_SHARE = 0.2  # of the marginals' budget, for each round but the last
-_LEAST_SHARE, _MOST_SHARE, _ENOUGH = 0.1, 0.2, 0.01  # of mu^2; less where the counts' noise is that share of the rows
 _GUIDE = 4096
 _ROWS_PER_NONCE = 1 << 16
 
@@ -66,9 +65,8 @@ class NoisyMarginals:
 
 
 def marginals_share(plan: Plan, n: int) -> float:
-    """Which part of mu^2 the counts get, from public numbers: more where rows are few."""
-    noise = counts_distance(plan.unit, columns=len(plan.columns)) / (plan.guarantee.mu * math.sqrt(_LEAST_SHARE) * n)
-    return float(np.clip(_LEAST_SHARE * noise / _ENOUGH, _LEAST_SHARE, _MOST_SHARE))
+    """Which part of mu^2 the counts get."""
+    return counts_share(counts_distance(plan.unit, columns=len(plan.columns)), plan.guarantee.mu, n)
 
 
 def count_noise(unit: Unit, columns: int, mu: float) -> RoundedGaussian:
@@ -91,8 +89,8 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
     last = False
     while not last:
         # The last round takes what is left; whether this is it follows from what was released.
-        last = bool(known) and (len(rounds) == MOST_ROUNDS - 1 or not any(map(needs_another_look, known)))
-        mu = own.take(1.0 if last else _LOOK_SHARE)
+        last = is_last_round(len(rounds), known)
+        mu = own.take(1.0 if last else LOOK_SHARE)
         noise = count_noise(plan.unit, p, mu)
         if known:
             borders = [next_borders(one, noise.scale / size) for one in known]

@@ -19,14 +19,13 @@ from hazeglass.bundle.moments import ReleasedMoments, stage_names
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import DataError, PlanError
 from hazeglass.features.harmonics import FeatureKind, features_of
-from hazeglass.features.marginal import Marginal
+from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
 from hazeglass.features.shaping import BOX, MOST_STAGES, Shape, first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.units import Unit, count_weight, fewest_steps_in_ball, mean_weight, moments_distance
 from hazeglass.publisher.clip import RADIUS_SHARE, answer_noise, lattice_rows, private_radius, radius_grid
 from hazeglass.publisher.marginals import (
-    MOST_ROUNDS,
     Encoder,
     NoisyMarginals,
     count_noise,
@@ -60,7 +59,6 @@ _SUM_BITS = 61
 _SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 _TILE_CELLS = 1 << 18
 _FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
-_PRESENCE_SHARE = 0.05  # of what the counts left, where cells are missing in several columns
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -130,7 +128,7 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
     missing = marginals.often_missing
     if len(missing) > 1:
         encoder = presence_encoder(plan, missing)
-        stage = stage_of(plan.unit, rows.public_size, budget.take(_PRESENCE_SHARE), len(missing), encoder)
+        stage = stage_of(plan.unit, rows.public_size, budget.take(PRESENCE_SHARE), len(missing), encoder)
         stages.append(_run_stage(rows, stage, encoder, engine, bits))
     encoder = column_encoder(plan, marginals.columns, bits.key())
     shaped = encoder.features == "columns" and encoder.box is None

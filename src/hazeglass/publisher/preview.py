@@ -12,10 +12,10 @@ from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.marginal import MOST_ROUNDS
 from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.publisher.marginals import MOST_ROUNDS
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.table import TableMechanism
