@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hazeglass.cli.plans import ledger_app, plan_app
-from hazeglass.cli.releases import key_app, publish, recover, verify
+from hazeglass.cli.releases import export, key_app, pack, publish, recover, verify
 from hazeglass.cli.reproduce import datasets, reproduce
 from hazeglass.cli.terminal import Printer, clear_errors, group, moving, speaking, table
 from hazeglass.errors import MissingExtraError
@@ -154,7 +154,7 @@ def _verdict(broken: tuple[Finding, ...]) -> str:
     )
 
 
-for command in (demo, publish, verify, recover, audit, datasets, studio, reproduce):
+for command in (demo, publish, verify, pack, export, recover, audit, datasets, studio, reproduce):
     app.command()(command)
 app.add_typer(plan_app, name="plan")
 app.add_typer(ledger_app, name="ledger")

@@ -41,6 +41,8 @@ def new_plan(
     from hazeglass.publisher.scaffold import write_scaffold
 
     look = write_scaffold(data, out, header=not no_header)
+    if str(out) == "-":
+        return
     printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
     if look.left_out:
         printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(look.left_out))}.")

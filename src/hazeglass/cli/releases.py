@@ -138,6 +138,48 @@ def verify(
         )
 
 
+@speaking
+def pack(
+    printer: Printer,
+    release: ReleaseArgument,
+    out: Annotated[Path | None, typer.Option(help="Where to write the .zip; beside the release when left out.")] = None,
+) -> None:
+    """Make one .zip of a release, to hand over or to upload; verify and recover read it as it is.
+
+    Example: hazeglass pack release/ --out ward-2025.zip
+    """
+    from hazeglass.bundle.reader import load
+    from hazeglass.bundle.transport import pack
+
+    loaded = load(release)
+    target = out or Path(f"{Path(release).resolve()}.zip")
+    with printer.watch("packing"):
+        pack(loaded.path, target)
+    printer.say(f"Wrote {plain(target)} ({target.stat().st_size:,} bytes).")
+    printer.answer({"out": str(target), "bytes": target.stat().st_size})
+
+
+@speaking
+def export(
+    printer: Printer,
+    release: ReleaseArgument,
+    out: Annotated[Path, typer.Option(help="A new file for the rows: .csv or .parquet.")],
+    key: KeyOption = None,
+) -> None:
+    """Write the rows of a table or synthetic release into one file, for programs that read CSV or Parquet.
+
+    Example: hazeglass export release/ --out rows.csv
+    """
+    from hazeglass.analyst.export import write_rows
+    from hazeglass.bundle.reader import load
+
+    loaded = load(release, key=key)
+    with printer.watch("writing rows"):
+        write_rows(loaded, out)
+    printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {len(loaded.columns)} columns.")
+    printer.answer({"out": str(out), "rows": loaded.n, "columns": list(loaded.manifest.names)})
+
+
 _ORIGIN = {
     "none": "Nothing here shows who made it: hashes find damage and incomplete copies, and the release is not signed.",
     "not checked": "Nothing here shows who made it: hashes find damage and incomplete copies, and the signature was "
@@ -175,8 +217,12 @@ def recover(
     scheduler: SchedulerOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Recover the graph from a release, with error bars, and write a report."""
+    """Recover the graph from a release, with error bars, and write a report.
+
+    Rows of your own (.csv, .parquet, .xlsx, or - for standard input) are taken as they are: no noise, no promise.
+    """
     from hazeglass.analyst.recover import recover
+    from hazeglass.analyst.source import is_rows
     from hazeglass.bundle.reader import load
     from hazeglass.bundle.writer import check_new
 
@@ -184,7 +230,7 @@ def recover(
     check_new(out)
     with printer.watch("recovering the graph"):
         graph = recover(
-            load(release, key=key),
+            release if is_rows(release) and key is None else load(release, key=key),
             alpha=alpha,
             select=select,
             fdr=fdr,

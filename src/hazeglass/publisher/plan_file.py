@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hazeglass._files import new_file
 from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
-from hazeglass.errors import OutputError, PlanError
+from hazeglass.errors import PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
 
 __all__ = [
     "PLAN_SCHEMA",
-    "check_new_file",
     "check_section",
     "check_structure",
     "plan_text",
@@ -70,6 +68,7 @@ PLAN_SCHEMA: dict[str, Any] = {
             "properties": {
                 "separator": {"type": "string"},
                 "decimal": {"type": "string"},
+                "thousands": {"type": "string"},
                 "encoding": {"type": "string"},
                 "missing": _WORDS_LIST,
                 "header": {"type": "boolean"},
@@ -209,25 +208,7 @@ def toml_value(value: str | bool | int | float | Sequence[str]) -> str:
     return f"[{', '.join(map(toml_value, value))}]"
 
 
-def check_new_file(out: str | Path) -> Path:
-    """The place for a file that is not there yet."""
-    out = Path(out)
-    if out.exists():
-        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.")
-    if not out.resolve().parent.is_dir():
-        raise OutputError(f"the folder of {str(out)!r} does not exist. Make it first.")
-    return out
-
-
 def write_new_file(out: str | Path, text: str) -> None:
     """The file appears with all of its text, or not at all, and never in the place of another."""
-    out = check_new_file(out)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".plan-", dir=out.resolve().parent) as folder:
-            draft = Path(folder) / "plan.toml"
-            draft.write_text(text, encoding="utf-8")
-            os.link(draft, out)
-    except FileExistsError:
-        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.") from None
-    except OSError as error:
-        raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
+    with new_file(out) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")
