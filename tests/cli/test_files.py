@@ -89,3 +89,37 @@ def test_a_file_that_the_plan_reads_wrongly_gets_one_sentence(desk):
     assert done.returncode == 2
     assert "Traceback" not in done.stderr
     assert "what the plan's [text] says of it" in done.stderr
+
+
+def test_a_very_weak_promise_needs_insistence(desk):
+    plan = (desk / "plan.toml").read_text()
+    (desk / "plan.toml").write_text(plan.replace("epsilon = 1.0", "epsilon = 30.0"))
+    command = ("publish", "data.csv", "--plan", "plan.toml", "--out", "release")
+    done = hazeglass(*command, cwd=desk)
+    assert (done.returncode, (desk / "release").exists()) == (3, False)
+    assert "refused unless you insist" in done.stderr
+    done = hazeglass(*command, "--weak-on-purpose", cwd=desk)
+    assert done.returncode == 0
+    assert "caution: epsilon = 30 is weak" in done.stderr
+    assert hazeglass("plan", "check", "plan.toml", cwd=desk).returncode == 0
+
+
+def test_many_columns_are_filled_in_from_the_command_line(desk):
+    hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
+    done = hazeglass("plan", "check", "new.toml", cwd=desk)
+    assert done.returncode == 3
+    assert [f"column '{name}' has no lower" in done.stderr for name in "abc"] == [True] * 3
+    done = hazeglass(
+        "plan", "fill", "new.toml", "--match", "*", "--lower", "-4", "--upper", "4", "--reason", "by rule", cwd=desk
+    )
+    assert "Filled in lower, upper, reason for 3 columns" in done.stdout
+    assert hazeglass("plan", "check", "new.toml", cwd=desk).returncode == 0
+    assert "say what to fill in" in hazeglass("plan", "fill", "new.toml", "--match", "a", cwd=desk).stderr
+
+
+def test_the_publisher_is_asked_about_people_where_a_column_is_called_as_ids_are(desk):
+    (desk / "data.csv").write_text("patient_id," + ROWS.replace("\n", "\n7,"))
+    done = hazeglass("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
+    assert "publisher only: a column of the data is called as ids are. Does one person have several" in done.stderr
+    done = hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
+    assert "'patient_id' is called as ids are" in done.stdout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -26,6 +26,7 @@ from hazeglass.errors import SimulationError
 
 if TYPE_CHECKING:
     from hazeglass.bundle.reader import Release
+    from hazeglass.publisher.plan import Plan
 
 _LONGEST_TITLE = 60
 _COUNTS = ("title", "n", "persons", "delta_slack", "simulation")  # what --json says of a release beside the promise
@@ -66,24 +67,35 @@ def publish(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
     ] = False,
+    weak_on_purpose: Annotated[
+        bool, typer.Option("--weak-on-purpose", help="Publish although epsilon is above 20 and hardly protects.")
+    ] = False,
 ) -> None:
-    """Release DATA as the plan says. The release appears complete or not at all."""
+    """Release DATA as the plan says. The release appears complete or not at all.
+
+    Example: hazeglass publish rows.csv --plan plan.toml --out release/
+    """
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.preview import cautions, check_strength
     from hazeglass.publisher.publish import publish
 
     workers = engine_name(engine, scheduler)
+    made = Plan.load(plan, data)
+    for sentence in cautions(made):
+        typer.echo(f"caution: {sentence}", err=True)
+    check_strength(made, weak_on_purpose)
+    options: dict[str, Any] = {"ledger": ledger, "engine": workers}
     if dry_run:
-        _rehearse(data, plan, out, ledger, workers, sign, printer)
+        _rehearse(data, made, out, options, sign, printer)
         return
     with printer.watch("publishing") as progress:
-        release = publish(data, plan, out, ledger=ledger, engine=workers, sign=sign, progress=progress)
+        release = publish(data, made, out, sign=sign, progress=progress, **options)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
     printer.answer({"out": str(out), **facts(release.manifest, *_COUNTS)})
 
 
-def _rehearse(
-    data: str, plan: Path, out: Path, ledger: Path | None, engine: str, sign: Path | None, printer: Printer
-) -> None:
+def _rehearse(data: str, plan: Plan, out: Path, options: dict[str, Any], sign: Path | None, printer: Printer) -> None:
     """Everything `publish` checks, without its consequences."""
     from hazeglass.bundle.sign import read_private_key
     from hazeglass.publisher.publish import rehearse
@@ -91,7 +103,7 @@ def _rehearse(
     if sign is not None:
         read_private_key(sign)
     with printer.watch("reading") as progress:
-        seen = rehearse(data, plan, out, ledger=ledger, engine=engine, progress=progress)
+        seen = rehearse(data, plan, out, progress=progress, **options)
     made = seen.plan
     size = f"{seen.persons:,} persons" if seen.rows is None else f"{seen.rows:,} rows"
     printer.say(

@@ -79,7 +79,7 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
                         typer.echo(f"note: {_printable(warning.message)}", err=True)
         except HazeglassError as error:
-            typer.echo(f"hazeglass: {_printable(error)}", err=True)
+            typer.echo("hazeglass: " + "\n  ".join(map(_printable, error.gaps or (error,))), err=True)
             raise typer.Exit(error.exit_status) from None
         except KeyboardInterrupt:
             typer.echo("hazeglass: interrupted. What was complete by then is there; nothing is half-written.", err=True)

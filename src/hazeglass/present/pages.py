@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from collections.abc import Iterable
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +27,11 @@ _AFTER = "\n})();\n"
 def render(template: str, *, package: str = "hazeglass.present", folder: str = "templates", **values: Any) -> str:
     """Fill a template of this package, or of another."""
     return str(_environment(package, folder).get_template(template).render(**values))
+
+
+def notes_html(title: str, sentences: Iterable[str]) -> str:
+    """A few sentences under a title, for notebooks."""
+    return render("notes.html", title=title, sentences=list(sentences))
 
 
 @functools.cache

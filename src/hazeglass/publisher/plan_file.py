@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import json
 import math
+import secrets
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from hazeglass._files import new_file
 from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
-from hazeglass.errors import PlanError
+from hazeglass.errors import OutputError, PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
+from hazeglass.publisher.plan_columns import all_of, filled, grouped
 
 __all__ = [
     "PLAN_SCHEMA",
     "check_section",
     "check_structure",
+    "fill_plan_file",
     "plan_text",
+    "read_plan",
+    "toml_document",
     "toml_value",
     "write_new_file",
 ]
@@ -135,9 +141,9 @@ def _check(document: Mapping[str, Any], schema: dict[str, Any]) -> None:
     import jsonschema
 
     errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
-    first = min(errors, key=lambda error: list(map(str, error.path)), default=None)
-    if first is not None:
-        raise PlanError(_sentence(first, document))
+    found = sorted(errors, key=lambda error: list(map(str, error.path)))
+    if found:
+        raise all_of([PlanError(_sentence(error, document)) for error in found])
 
 
 def _sentence(error: Any, document: Mapping[str, Any]) -> str:
@@ -186,7 +192,7 @@ def plan_text(document: Mapping[str, Any]) -> str:
     for section in ("release", "text", "budget"):
         if section in document:
             lines += [f"[{section}]", *_pairs(document[section]), ""]
-    for column in document["columns"]:
+    for column in grouped(document["columns"]):
         lines += ["[[columns]]", *_pairs(column), ""]
     return "\n".join(lines)
 
@@ -206,6 +212,40 @@ def toml_value(value: str | bool | int | float | Sequence[str]) -> str:
     if isinstance(value, int | float):
         return repr(value)
     return f"[{', '.join(map(toml_value, value))}]"
+
+
+def read_plan(path: str | Path) -> str:
+    """The text of a plan.toml."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PlanError(f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"the plan {str(path)!r} cannot be read as UTF-8 text: {type(error).__name__}.") from None
+
+
+def toml_document(text: str, name: str) -> dict[str, Any]:
+    """What a TOML text says."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PlanError(f"{name} must be valid TOML: {error}.") from None
+
+
+def fill_plan_file(path: str | Path, pattern: str, values: Mapping[str, Any]) -> int:
+    """Write values for all columns that fit a pattern into a plan.toml; how many there were. The file stays whole."""
+    path = Path(path)
+    text, count = filled(read_plan(path), pattern, {key: toml_value(value) for key, value in values.items()})
+    if not count:
+        raise PlanError(f"no column of {path.name} fits {pattern!r}. Check how it is written.")
+    draft = path.with_name(f".{path.name}.partial-{secrets.token_hex(8)}")
+    try:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}.") from None
+    return count
 
 
 def write_new_file(out: str | Path, text: str) -> None:

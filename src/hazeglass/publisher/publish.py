@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -28,6 +29,7 @@ from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan, check_describable
+from hazeglass.publisher.plan_columns import names_an_id
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.table import TableMechanism
@@ -75,7 +77,7 @@ def publish(
         The release, verified as an analyst would.
     """
     if not isinstance(plan, Plan):
-        plan = Plan.load(plan)
+        plan = Plan.load(plan, data)
     key = None if sign is None else read_private_key(sign)
     secret = _bits(simulate_seed)
     target = check_new(out)
@@ -83,6 +85,7 @@ def publish(
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
+        _ask_about_people(rows)
         with charged(ledger, plan, _draws(rows), secret, target) as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             if plan.form == "table":
@@ -121,11 +124,12 @@ def rehearse(
     The rows are read to the last cell: how many cells cannot be read shows only there, and the publisher is told.
     """
     if not isinstance(plan, Plan):
-        plan = Plan.load(plan)
+        plan = Plan.load(plan, data)
     check_apart(data, check_new(out))
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
+        _ask_about_people(rows)
         left = None
         if ledger is not None:
             book = Ledger.open(ledger)
@@ -162,6 +166,15 @@ def check_design(rows: Rows) -> None:
     design_stages(plan, size)
     if plan.form == "synthetic":
         check_synthetic_size(rows.public_range[1], len(plan.columns))
+
+
+def _ask_about_people(rows: Rows) -> None:
+    """Whether one has several rows, where a column is called as ids are; it is not named, and no cell is looked at."""
+    if rows.plan.protects != "person" and any(map(names_an_id, rows.source.names)):
+        sys.stderr.write(
+            "publisher only: a column of the data is called as ids are. Does one person have several rows? Then "
+            'protects = "person" with id_column and max_rows is the promise to make.\n'
+        )
 
 
 def _draws(rows: Rows) -> int:

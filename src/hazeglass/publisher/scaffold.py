@@ -9,17 +9,20 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
 from hazeglass._files import check_new_file
+from hazeglass.bundle.manifest import Column
 from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.errors import DataError, quotes_no_cell
+from hazeglass.publisher.plan_columns import collected, grouped
 from hazeglass.publisher.plan_file import toml_value, write_new_file
 
 __all__ = ["Look", "look_at", "write_scaffold"]
@@ -63,7 +66,7 @@ _QUOTED = """\
 
 _COLUMN = """
 [[columns]]
-name = {name}
+{key} = {name}
 kind = "{kind}"{guess}
 # lower =                   # to fill in
 # upper =                   # to fill in
@@ -98,8 +101,9 @@ def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
     text = _HEAD.format(title=toml_value(title), text="" if look.text is None else _text_table(look.text))
     guess = "" if look.text is None else f"   # {_GUESS}"
-    for name, kind in look.numbers.items():
-        text += _COLUMN.format(name=toml_value(name), kind=kind, guess=guess)
+    for entry in grouped([{"name": name, "kind": kind} for name, kind in look.numbers.items()]):
+        key = "name" if "name" in entry else "names"
+        text += _COLUMN.format(key=key, name=toml_value(entry[key]), kind=entry["kind"], guess=guess)
     if place is None:
         sys.stdout.write(text)
     else:
@@ -117,6 +121,19 @@ def _text_table(text: TextFormat) -> str:
     warning = _QUOTED if text.quoted_newlines else ""
     usual = "" if pairs["missing"] else f"# missing = {toml_value(MISSING_WORDS)}   # what a missing cell may hold\n"
     return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=usual)
+
+
+def frame_columns(data: Any, bounds: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
+    """The columns of a table that hold numbers by their declared types, with the first bounds whose name fits."""
+
+    def column(entry: dict[str, Any]) -> Column:
+        fitting = [pair for pattern, pair in bounds.items() if pattern == entry["name"]]
+        fitting += [pair for pattern, pair in bounds.items() if fnmatchcase(entry["name"], pattern)]
+        lower, upper = fitting[0] if fitting else (None, None)
+        return Column(**entry, lower=lower, upper=upper)  # type: ignore[arg-type]
+
+    numbers = look_at(data).numbers
+    return collected(column, [{"name": name, "kind": kind} for name, kind in numbers.items()])
 
 
 @quotes_no_cell
