@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hazeglass.cli.doctor import doctor
 from hazeglass.cli.plans import ledger_app, plan_app
 from hazeglass.cli.releases import export, key_app, pack, publish, recover, verify
 from hazeglass.cli.reproduce import datasets, reproduce
-from hazeglass.cli.terminal import Printer, clear_errors, group, moving, speaking, table
+from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, speaking, table
 from hazeglass.errors import MissingExtraError
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def demo(
     printer: Printer,
     out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out"),
 ) -> None:
-    """The whole journey on data it makes itself: publish, verify, recover, compare with the truth."""
+    """The whole journey on data it makes itself: publish, verify, recover, compare with the truth.
+
+    Example: hazeglass demo --out demo-out
+    """
     from hazeglass.cli.demo import run_demo
 
     run_demo(out, printer)
@@ -62,6 +66,8 @@ def studio(
     """Both sides in your browser, on this machine only: publish from one, look at releases in the other.
 
     It serves until Ctrl-C; the link goes to standard output, once the studio answers.
+
+    Example: hazeglass studio ~/data
     """
     try:
         from hazeglass.studio.server import serve
@@ -88,7 +94,10 @@ def audit(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also draw a picture (.png, .svg or .pdf).")] = None,
 ) -> None:
-    """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones."""
+    """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones.
+
+    Example: hazeglass audit --plan plan.toml --quick
+    """
     from hazeglass.audit.run import audit
     from hazeglass.present.plots import check_picture, plot_audit
     from hazeglass.publisher.plan import Plan
@@ -154,8 +163,10 @@ def _verdict(broken: tuple[Finding, ...]) -> str:
     )
 
 
-for command in (demo, publish, verify, pack, export, recover, audit, datasets, studio, reproduce):
-    app.command()(command)
-app.add_typer(plan_app, name="plan")
+for command in (demo, publish, verify, pack, export, recover, audit, datasets, studio, reproduce, doctor):
+    app.command(short_help=first_sentence(command))(command)
+for inside in (*plan_app.registered_commands, *ledger_app.registered_commands, *key_app.registered_commands):
+    inside.short_help = first_sentence(inside.callback)
+app.add_typer(plan_app, name="plan", short_help="Make, fill in, check and preview a plan.")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(key_app, name="key")

@@ -40,6 +40,8 @@ def new_plan(
 
     Kinds are those a Parquet file declares. A CSV declares none, so its first lines (at most 1 MiB) are looked at here,
     on your machine, and what they suggest is marked as a guess for you to confirm.
+
+    Example: hazeglass plan new rows.csv --out plan.toml
     """
     from hazeglass.publisher.plan_columns import names_an_id
     from hazeglass.publisher.scaffold import write_scaffold
@@ -199,7 +201,10 @@ def new_ledger(
         str | None, typer.Option(help="With --protects person: the column that says who is one person.")
     ] = None,
 ) -> None:
-    """Start a ledger for a dataset with its total budget."""
+    """Start a ledger for a dataset with its total budget.
+
+    Example: hazeglass ledger new ward.ledger --dataset "Ward 7" --epsilon 3 --delta 1e-6
+    """
     from hazeglass.publisher.ledger import Ledger
 
     if readings < 1 or max_rows < 1:
@@ -219,7 +224,10 @@ def new_ledger(
 @ledger_app.command("show")
 @speaking
 def show_ledger(printer: Printer, file: LedgerArgument) -> None:
-    """Total, spent and left."""
+    """Total, spent and left.
+
+    Example: hazeglass ledger show ward.ledger
+    """
     from hazeglass.guarantee.gdp import GaussianDP
     from hazeglass.publisher.ledger import Ledger
 
@@ -239,7 +247,10 @@ def show_ledger(printer: Printer, file: LedgerArgument) -> None:
 @ledger_app.command("history")
 @speaking
 def show_history(printer: Printer, file: LedgerArgument) -> None:
-    """Every release ever charged."""
+    """Every release ever charged.
+
+    Example: hazeglass ledger history ward.ledger
+    """
     from hazeglass.publisher.ledger import Ledger
 
     entries = Ledger.open(file).history()
@@ -260,7 +271,10 @@ def check_ledger(
         list[str], typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE...")
     ],
 ) -> None:
-    """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""
+    """Find a ledger that is behind its releases: cut off at its end, or an older copy put back.
+
+    Example: hazeglass ledger check ward.ledger release/ release-2/
+    """
     from hazeglass.bundle.reader import load
     from hazeglass.publisher.ledger import Ledger
 

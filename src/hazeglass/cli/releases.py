@@ -43,7 +43,10 @@ def new_key(
     printer: Printer,
     file: Annotated[Path, typer.Argument(help="Where to write the private key; the public one is FILE.pub.")],
 ) -> None:
-    """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them."""
+    """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them.
+
+    Example: hazeglass key new office.key
+    """
     from hazeglass.bundle import sign
 
     public = sign.new_key(file)
@@ -127,7 +130,10 @@ def verify(
         bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
     ] = False,
 ) -> None:
-    """Check every byte of a release, derive its promise again, and say what it promises."""
+    """Check every byte of a release, derive its promise again, and say what it promises.
+
+    Example: hazeglass verify release/ --key office.key.pub
+    """
     from hazeglass.bundle.reader import load
 
     with printer.watch("checking"):
@@ -232,6 +238,8 @@ def recover(
     """Recover the graph from a release, with error bars, and write a report.
 
     Rows of your own (.csv, .parquet, .xlsx, or - for standard input) are taken as they are: no noise, no promise.
+
+    Example: hazeglass recover release/ --out graph/ --fdr 0.05
     """
     from hazeglass.analyst.recover import recover
     from hazeglass.analyst.source import is_rows
