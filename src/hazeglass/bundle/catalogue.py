@@ -15,7 +15,7 @@ from hazeglass._version import __version__
 from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.sign import Signature
 from hazeglass.errors import BundleError, HazeglassWarning, warn
-from hazeglass.present.statement import statement
+from hazeglass.present.statement import statement, summary_html
 
 _FIRST_OF_FORMAT = [0, 3]
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
@@ -40,6 +40,26 @@ _MARGINAL_FIELDS: list[Field] = [
     ("upper", "number", "Where it ends; both are 0 in the row that counts missing cells."),
     ("count", "integer", "Noisy number of cells in the leaf."),
 ]
+
+
+class Described:
+    """How a release shows itself to people."""
+
+    manifest: Manifest
+
+    def statement(self) -> str:
+        """statement.html; a notebook shows it as a page."""
+        return statement(self.manifest)
+
+    def __repr__(self) -> str:
+        made, seeded = self.manifest, " (a simulation)" if self.manifest.simulation else ""
+        promise = f"protects {made.unit.name}, epsilon = {made.epsilon:.4g} at delta = {made.delta:g}"
+        return (
+            f"<Release: {made.title!r}, {made.form}, {made.n:,} rows, {len(made.columns)} columns, {promise}{seeded}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return summary_html(self.manifest, repr(self))
 
 
 def derived(manifest: Manifest) -> Iterator[tuple[str, Iterable[str]]]:

@@ -10,7 +10,7 @@ from markupsafe import Markup
 from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.present.charts import Axis, Line, chart
-from hazeglass.present.pages import render
+from hazeglass.present.pages import Page, notes_html, render
 
 FORMS = {
     "table": "every row, with noise added to every cell",
@@ -29,10 +29,15 @@ class ColumnGroup:
     first: Column
 
 
-def statement(manifest: Manifest) -> str:
+def summary_html(manifest: Manifest, title: str) -> str:
+    """A release in a few sentences, for notebooks."""
+    return notes_html(title, explain(manifest.guarantee, manifest.unit, manifest.delta).promise)
+
+
+def statement(manifest: Manifest) -> Page:
     """The page as HTML text."""
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
-    return render(
+    text = render(
         "statement.html",
         manifest=manifest,
         words=words,
@@ -45,6 +50,7 @@ def statement(manifest: Manifest) -> str:
         files=manifest.files[:_MOST_FILES],
         more_files=max(0, len(manifest.files) - _MOST_FILES),
     )
+    return Page(text)
 
 
 def _public_facts(manifest: Manifest) -> list[str]:

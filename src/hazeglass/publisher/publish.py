@@ -19,7 +19,7 @@ from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
 from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
-from hazeglass.compute.engines import Engine, open_engine
+from hazeglass.compute.engines import Engine, open_engine, spoken
 from hazeglass.compute.places import check_apart
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
@@ -53,7 +53,7 @@ def publish(
     engine: str | Engine = "threads",
     simulate_seed: int | None = None,
     sign: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Release:
     """Release `data` as `plan` says, into the new folder `out`.
 
@@ -68,8 +68,8 @@ def publish(
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     sign : the private key to sign the release with, as `hazeglass key new` makes it
-    progress : called with how many rows are done, at every hundredth of them; where persons are protected with their
-        number, at the end
+    progress : True for a line that says how far it is; or called with how many rows are done, at every hundredth of
+        them; where persons are protected with their number, at the end
 
     Returns
     -------
@@ -82,6 +82,7 @@ def publish(
     secret = _bits(simulate_seed)
     target = check_new(out)
     check_apart(data, target)
+    progress = spoken(progress, "publishing")
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
