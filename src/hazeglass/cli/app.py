@@ -10,7 +10,7 @@ import typer
 
 from hazeglass.cli.doctor import doctor
 from hazeglass.cli.plans import ledger_app, plan_app
-from hazeglass.cli.releases import export, key_app, pack, publish, recover, verify
+from hazeglass.cli.releases import export, key_app, pack, publish, recover, registry, verify
 from hazeglass.cli.reproduce import datasets, reproduce
 from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, speaking, table
 from hazeglass.errors import MissingExtraError
@@ -163,7 +163,7 @@ def _verdict(broken: tuple[Finding, ...]) -> str:
     )
 
 
-for command in (demo, publish, verify, pack, export, recover, audit, datasets, studio, reproduce, doctor):
+for command in (demo, publish, verify, pack, export, recover, registry, audit, datasets, studio, reproduce, doctor):
     app.command(short_help=first_sentence(command))(command)
 for inside in (*plan_app.registered_commands, *ledger_app.registered_commands, *key_app.registered_commands):
     inside.short_help = first_sentence(inside.callback)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -196,6 +196,48 @@ def export(
         write_rows(loaded, out)
     printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {len(loaded.columns)} columns.")
     printer.answer({"out": str(out), "rows": loaded.n, "columns": list(loaded.manifest.names)})
+
+
+@speaking
+def registry(
+    printer: Printer,
+    release: ReleaseArgument,
+    out: Annotated[Path | None, typer.Option(help="A new file for the entry; standard output when left out.")] = None,
+    form: Annotated[
+        Literal["opendp", "dcat"],
+        typer.Option("--format", help="For the OpenDP Deployments Registry (YAML), or a DCAT catalogue (JSON-LD)."),
+    ] = "opendp",
+) -> None:
+    """Write an entry about a release for a registry or a catalogue, from what the release states.
+
+    What only the publisher knows comes from [publication] in the plan.
+
+    Example: hazeglass registry release/ --out entry.yaml
+    """
+    import json
+
+    from hazeglass._files import new_file
+    from hazeglass.bundle.reader import load
+    from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, registry_entry, yaml_text
+
+    manifest = load(release).manifest
+    if manifest.simulation:
+        raise SimulationError("a simulation promises nothing, so no registry should list it.")
+    entry = registry_entry(manifest) if form == "opendp" else dcat_entry(manifest)
+    missing = missing_words(manifest)
+    printer.answer({"entry": entry, "missing": missing})
+    text = yaml_text(entry) if form == "opendp" else json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
+    if out is not None:
+        with new_file(out) as draft:
+            draft.write_text(text, encoding="utf-8", newline="\n")
+        printer.say(f"Wrote {plain(out)}.")
+    elif not printer.as_json:
+        typer.echo(text, nl=False)
+    if missing:
+        blanks = f", and stand there as {BLANK}" if form == "opendp" else ""
+        typer.echo(
+            f"note: the plan's [publication] does not say {', '.join(missing)}; they are left out{blanks}.", err=True
+        )
 
 
 _ORIGIN = {

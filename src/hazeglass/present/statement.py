@@ -1,4 +1,4 @@
-"""statement.html: one printable page for the person who must approve a release."""
+"""statement.html: what a person who must approve a release needs to know, and on a second sheet what a board asks."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from itertools import groupby
 from markupsafe import Markup
 
 from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.bundle.registry import Publication
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.present.charts import Axis, Line, chart
 from hazeglass.present.pages import Page, notes_html, render
@@ -37,11 +38,14 @@ def summary_html(manifest: Manifest, title: str) -> str:
 def statement(manifest: Manifest) -> Page:
     """The page as HTML text."""
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
+    said = {key: value for key, value in vars(manifest.publication or Publication()).items() if value is not None}
     text = render(
         "statement.html",
         manifest=manifest,
         words=words,
         what=FORMS[manifest.form],
+        said=said,
+        questions=_questions(manifest, words),
         facts=_public_facts(manifest),
         curve=_curve(words),
         tradeoff=_tradeoff(words),
@@ -51,6 +55,48 @@ def statement(manifest: Manifest) -> Page:
         more_files=max(0, len(manifest.files) - _MOST_FILES),
     )
     return Page(text)
+
+
+def _questions(manifest: Manifest, words: Explanation) -> list[tuple[str, str]]:
+    """What NIST SP 800-226 has a reader ask of a claim of differential privacy, with this release's answers."""
+    said, unit = manifest.publication or Publication(), manifest.unit
+    number, unsaid = "persons" if unit.name == "person" else "rows", "not stated"
+    book = manifest.ledger
+    composed = (
+        f"This release was charged to the ledger of {book.dataset}, as its event {book.event}; the ledger refuses what "
+        "would exceed the total."
+        if book is not None
+        else "No ledger was kept: who published the same rows before must add those promises to this one."
+    )
+    others = f" {words.cautions[0]}" if words.cautions else ""
+    return [
+        (
+            "What is released, and for what?",
+            f"{FORMS[manifest.form]}. Intended use: {said.intended_use or 'not stated'}.",
+        ),
+        ("Who answers for it?", f"{said.curator or 'Not stated'}. Questions: {said.contact or 'no contact stated'}."),
+        ("What is the unit of privacy?", f"{unit.in_words}. Neighbouring data replace one such unit by any other."),
+        ("What is the budget?", f"{words.promise[0]} {words.promise[1]}{others}"),
+        ("Why this unit and this budget?", said.justification or "No justification was stated."),
+        ("How do releases add up?", f"{composed} Promises of mu compose to the root of the sum of their squares."),
+        (
+            "What is trusted?",
+            "The publisher, who holds the rows (the central model); the operating system's randomness; the bounds, "
+            "which must not come from the data. The reader of the release is not trusted with anything.",
+        ),
+        (
+            "What was not protected?",
+            f"The number of {number}, the columns' names, kinds and bounds, and the plan; facts about the population; "
+            "how long publishing took.",
+        ),
+        (
+            "How was the noise made, and who checked it?",
+            "As exact integers, so that no rounding of floating-point numbers leaks; at most "
+            f"{manifest.delta_slack:.2g} is added to delta. `hazeglass verify` derives the promise again, `hazeglass "
+            "audit` attacks the mechanism.",
+        ),
+        ("Where, and under which terms?", f"Region: {said.region or unsaid}. Licence: {said.licence or unsaid}."),
+    ]
 
 
 def _public_facts(manifest: Manifest) -> list[str]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hazeglass.bundle.manifest import Column, Form
+from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
@@ -77,6 +78,7 @@ class Plan:
     clip_radius: float | Literal["private"] | None = None
     round_integers: bool = False
     text: TextFormat = _USUAL_TEXT
+    publication: Publication | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _columns(self.columns))
@@ -86,6 +88,8 @@ class Plan:
         check_section(
             "budget", _said(**({"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}), delta=self.delta)
         )
+        if self.publication is not None:
+            check_section("publication", _said(**vars(self.publication)))
         _check_unit(self)
         _check_names(self)
         self._settle_budget()
@@ -110,6 +114,7 @@ class Plan:
             **document["budget"],
             columns=collected(lambda entry: Column(**entry), document["columns"]),
             text=TextFormat(**document.get("text", {})),
+            publication=Publication(**document["publication"]) if document.get("publication") else None,
         )
 
     @classmethod
@@ -129,6 +134,7 @@ class Plan:
         return {
             "release": self._release(None if self.adaptive == self._adaptive_by_default else self.adaptive),
             **({"text": text} if text else {}),
+            **({"publication": _said(**vars(self.publication))} if self.publication else {}),
             "budget": {**budget, "delta": self.delta},
             "columns": [_column_document(column) for column in self.columns],
         }

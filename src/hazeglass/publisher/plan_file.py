@@ -7,11 +7,13 @@ import math
 import secrets
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 from hazeglass._files import new_file
 from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
+from hazeglass.bundle.registry import Publication
 from hazeglass.errors import OutputError, PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
@@ -30,6 +32,7 @@ __all__ = [
 ]
 
 _NUMBER = {"type": "number"}
+_PUBLISHED = {"type": "string", "minLength": 1, "maxLength": 2000}
 _WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
 
 PLAN_SCHEMA: dict[str, Any] = {
@@ -67,6 +70,11 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "delta": {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST_DELTA},
                 "mu": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
             },
+        },
+        "publication": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {field.name: _PUBLISHED for field in fields(Publication)},
         },
         "text": {
             "type": "object",
@@ -121,6 +129,7 @@ def check_structure(document: Mapping[str, Any]) -> None:
     """Raise a PlanError that names the first key that is missing, unknown or of the wrong kind."""
     _check(document, PLAN_SCHEMA)
     _check_text(document["release"], ("title", "id_column"))
+    _check_text(document.get("publication", {}), [field.name for field in fields(Publication)])
     for column in document["columns"]:
         _check_text(column, ("name",))
 
@@ -189,7 +198,7 @@ def plan_text(document: Mapping[str, Any]) -> str:
     """The document with the keys of a plan.toml, written so that reading it gives the same document."""
     check_structure(document)
     lines = ["# A hazeglass plan: everything in this file is public."]
-    for section in ("release", "text", "budget"):
+    for section in ("release", "publication", "text", "budget"):
         if section in document:
             lines += [f"[{section}]", *_pairs(document[section]), ""]
     for column in grouped(document["columns"]):

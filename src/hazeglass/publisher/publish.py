@@ -210,6 +210,7 @@ def describe(
     words = explain(plan.guarantee, plan.unit, plan.delta)
     return Manifest(
         title=plan.title,
+        publication=plan.publication,
         form=plan.form,
         unit=plan.unit,
         n=n,

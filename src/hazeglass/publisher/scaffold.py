@@ -43,6 +43,9 @@ protects = "record"         # what is hidden: "record" (a row) | "person" | "ent
 # max_rows = 8              # at most so many rows of one person are used
 # persons = 1200            # with "person": their public number, where some may have no row
 # readings = 96             # with "readings": so many cells of one column are hidden together
+
+# [publication]             # optional, for the statement, catalogues and registries: who publishes, for what, why so
+# curator = ""              # also: contact, intended_use, region, sector, licence, justification, address
 {text}
 [budget]
 epsilon = 1.0               # smaller is more private; 1 is strong, above 10 is weak
