@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hazeglass._files import check_new_file, new_file
 from hazeglass.cli.doctor import doctor
 from hazeglass.cli.plans import ledger_app, plan_app
 from hazeglass.cli.releases import export, key_app, pack, publish, recover, registry, verify
 from hazeglass.cli.reproduce import datasets, reproduce
-from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, speaking, table
-from hazeglass.errors import MissingExtraError
+from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, plain, speaking, table
+from hazeglass.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -93,6 +94,10 @@ def audit(
         bool, typer.Option("--quick", help="Fewer runs: under three minutes, slightly lower bounds.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also draw a picture (.png, .svg or .pdf).")] = None,
+    appendix: Annotated[
+        Path | None,
+        typer.Option(help="With --plan: also write the motivated-intruder test for an office (.html)."),
+    ] = None,
 ) -> None:
     """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones.
 
@@ -104,6 +109,10 @@ def audit(
 
     if out is not None:
         check_picture(out)
+    if appendix is not None:
+        if plan is None:
+            raise InputError("--appendix is about one plan: add --plan PLAN.")
+        check_new_file(appendix)
     chosen = None if plan is None else Plan.load(plan)
     with moving("audit", counted=True, quiet=printer.quiet) as update:
         result = audit(
@@ -113,6 +122,12 @@ def audit(
         )
     if out is not None:
         plot_audit(result, save=out)
+    if appendix is not None and chosen is not None:
+        from hazeglass.present.statement import intruder_page
+
+        with new_file(appendix) as draft:
+            draft.write_text(intruder_page(chosen.title, chosen.unit.in_words, quick, result), encoding="utf-8")
+        printer.say(f"Wrote {plain(appendix)}.")
     printer.answer(result.to_dict())
     _show_audit(result, printer.console)
     if result.broken:

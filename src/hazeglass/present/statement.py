@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup
 
+from hazeglass._version import __version__
 from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.bundle.registry import Publication
 from hazeglass.guarantee.explain import Explanation, explain
+from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.present.charts import Axis, Line, chart
 from hazeglass.present.pages import Page, notes_html, render
 
@@ -97,6 +101,45 @@ def _questions(manifest: Manifest, words: Explanation) -> list[tuple[str, str]]:
         ),
         ("Where, and under which terms?", f"Region: {said.region or unsaid}. Licence: {said.licence or unsaid}."),
     ]
+
+
+def intruder_page(title: str, unit: str, quick: bool, result: Any) -> Page:
+    """The motivated-intruder test of a plan's mechanism as a page, from the result of an audit."""
+    rows = [
+        {
+            "name": ", ".join((finding.form, finding.unit, finding.noise)),
+            "claimed": f"{finding.claimed_mu:.4g}",
+            "certified": "any" if math.isinf(finding.certified_mu) else f"{finding.certified_mu:.4g}",
+            "most": f"{100 * GaussianDP(finding.claimed_mu).best_accuracy:.3g} of 100",
+            "least": "100 of 100" if math.isinf(finding.certified_mu) else f"{_right(finding.certified_mu):.3g} of 100",
+            "holds": finding.holds,
+        }
+        for finding in result.findings
+    ]
+    worst = max(rows, key=lambda row: float(str(row["most"]).split()[0]))
+    conclusion = (
+        "No attack did better than the promise allows. Whatever an intruder tries, the right candidate of two is named "
+        f"in at most {worst['most']} cases."
+        if not result.broken
+        else "An attack did better than the promise allows. Do not publish with this plan, and report it."
+    )
+    text = render(
+        "intruder.html",
+        title=title,
+        unit=unit,
+        attacks=len(rows),
+        runs="in a quick run" if quick else "in a full run",
+        confidence=f"{100 * result.confidence:g}",
+        rows=rows,
+        holds=not result.broken,
+        conclusion=conclusion,
+        version=__version__,
+    )
+    return Page(text)
+
+
+def _right(mu: float) -> float:
+    return 100 * (GaussianDP(mu).best_accuracy if mu > 0 else 0.5)
 
 
 def _public_facts(manifest: Manifest) -> list[str]:
