@@ -65,6 +65,8 @@ class HazeglassError(Exception):
     """Base of everything hazeglass raises on purpose."""
 
     exit_status = 1
+    gaps: tuple[str, ...] = ()
+    """Its lines, where it tells of several things at once."""
 
 
 class InputError(HazeglassError, ValueError):

@@ -14,7 +14,12 @@ import hazeglass as hg
 from hazeglass.present import report as report_module
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "present"))
-from graphs import HOSTILE, made_graph, many_columns  # the same made-up graphs as the tests of the pages use
+from graphs import (  # the same made-up graphs as the tests of the pages use
+    HOSTILE,
+    empty_graph,
+    made_graph,
+    many_columns,
+)
 
 PLANTED = (8.675309424, -7.271828459, 9.141592653)  # no value of a page or of a release should look like these
 
@@ -30,6 +35,7 @@ def main(folder):
         "report-600": made_graph(600),
         "report-10000": many_columns(10_000, 25_000, 120_000),
         "report-hostile": made_graph(11, hostile=True),
+        "report-empty": empty_graph(11),
     }.items():
         (folder / f"{name}.html").write_text(report_module.report(*graph), encoding="utf-8")
     report_module.drawing_library = lambda: None

@@ -1,5 +1,6 @@
 // The analyst's page as a reader uses it.
 import assert from "node:assert/strict";
+import {readFile} from "node:fs/promises";
 import {after, before, test} from "node:test";
 import {count, launch, open, rows, screenshot, slide} from "./browser.mjs";
 
@@ -9,7 +10,7 @@ after(async () => { await browser.close(); });
 
 const drawn = (page) => page.locator("#graph line").count();
 
-for (const name of ["report-11", "report-50", "report-200", "report-600", "report-10000", "report-hostile", "report-static"]) {
+for (const name of ["report-11", "report-50", "report-200", "report-600", "report-10000", "report-hostile", "report-empty", "report-static"]) {
   test(`${name} opens without a word on the console and without a request`, async () => {
     const {page, seen, close} = await open(browser, name);
     await page.mouse.move(300, 600);
@@ -170,4 +171,45 @@ test("screenshots in light and dark", async () => {
       await close();
     }
   }
+});
+
+test("the graph is saved as SVG and PNG, the edges that are shown as CSV", async () => {
+  const {page, seen, close} = await open(browser, "report-hostile");
+  const saved = async (id) => {
+    const [file] = await Promise.all([page.waitForEvent("download"), page.locator(id).click()]);
+    return {name: file.suggestedFilename(), content: await readFile(await file.path())};
+  };
+  await slide(page, "rate", 0);
+  const svg = await saved("#save-svg"), png = await saved("#save-png"), csv = await saved("#save-csv");
+  assert.deepEqual([svg.name, png.name, csv.name], ["graph.svg", "graph.png", "edges-shown.csv"]);
+  const text = svg.content.toString();
+  assert.match(text, /^<svg[^>]*xmlns="http:\/\/www.w3.org\/2000\/svg"/);
+  assert.equal(text.match(/<line /g).length, await drawn(page));
+  assert.doesNotMatch(text, /<script|<img|class=/);
+  assert.deepEqual([...png.content.subarray(1, 4)], [...Buffer.from("PNG")]);
+  assert.ok(png.content.length > 10000, "a picture of something");
+  assert.equal(csv.content.toString().trimEnd().split("\n").length, 1 + await count(page));
+  assert.deepEqual(seen.console, []);
+  await close();
+});
+
+test("widths and colours have a legend, and nothing found is said before the picture", async () => {
+  const {page, close} = await open(browser, "report-11");
+  assert.equal(await page.locator("#widths svg").count(), 3);
+  assert.match(await page.locator(".scale").textContent(), /−0\.\d\d\+0\.\d\d/);
+  assert.equal(await page.locator(".warning").count(), 0);
+  await close();
+  const empty = await open(browser, "report-empty");
+  assert.match(await empty.page.locator(".warning").first().textContent(), /Noise hides columns.*bus 2/);
+  assert.match(await empty.page.locator(".warning").last().textContent(), /No edge was found.*no proof of independence/);
+  await empty.close();
+});
+
+test("on a phone nothing is wider than the screen", async () => {
+  const {page, close} = await open(browser, "report-11", {viewport: {width: 360, height: 740}});
+  const wide = await page.evaluate(() => document.documentElement.scrollWidth);
+  assert.ok(wide <= 360, `the page is ${wide} wide`);
+  for (const id of ["rate", "size", "search"]) assert.ok((await page.locator("#" + id).boundingBox()).width > 250);
+  await screenshot(page, "report-phone");
+  await close();
 });

@@ -11,12 +11,12 @@ before(async () => { browser = await launch(); });
 after(async () => { await browser.close(); });
 
 for (const form of ["moments", "table", "synthetic"]) {
-  test(`the statement of a ${form} release is still, offline and one printed page`, async () => {
+  test(`the statement of a ${form} release is still, offline and two printed pages, the second for the board`, async () => {
     const {page, seen, close} = await open(browser, `statement-${form}`);
     assert.match(await page.locator("h1").textContent(), /<script>alert\(1\)<\/script>$/);
     assert.equal(await page.locator("script, img").count(), 0);
     const sheet = await page.pdf({preferCSSPageSize: true});
-    assert.equal(sheet.toString("latin1").match(/\/Type\s*\/Page\b(?!s)/g).length, 1);
+    assert.equal(sheet.toString("latin1").match(/\/Type\s*\/Page\b(?!s)/g).length, 2);
     assert.deepEqual(seen, {requests: [], console: [], dialogs: []});
     for (const colorScheme of ["light", "dark"]) {
       await page.emulateMedia({colorScheme});

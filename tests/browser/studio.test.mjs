@@ -105,6 +105,13 @@ test("the publisher's journey: a file, a plan, a look ahead, a promise, a releas
   await shown(page, "ledger-state");
   const planned = await saved(page, page.locator("#plan-save"));
   assert.match(execFileSync(command, ["plan", "check", planned], {encoding: "utf8"}), /is complete/);
+  await page.locator("#commands").click();
+  await shown(page, "script");
+  assert.equal(await page.locator("#script-plan").textContent(), readFileSync(planned, "utf8"));
+  assert.match(await page.locator("#script-shell").textContent(), /\nhazeglass publish \S+ --plan plan.toml --out \S+ --ledger budget.ledger\n/);
+  assert.match(await page.locator("#script-python").textContent(), /\nrelease = hg.publish\(".*", plan, ".*", ledger="budget.ledger"\)\n/);
+  assert.deepEqual(await serious(page), []);
+  await picture(page, "studio-commands");
   await page.locator("#review").click();
   await page.locator("#confirm[open]").waitFor();
   assert.match(await page.locator("#promise").textContent(), /^You publish .* promise for good that each record .* charged to the budget/);

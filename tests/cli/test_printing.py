@@ -13,6 +13,7 @@ import time
 import pytest
 
 import hazeglass as hg
+from hazeglass.cli.app import app
 from hazeglass.cli.terminal import Printer
 
 from .test_cli import HEADER, ROWS, hazeglass, publish, replace
@@ -232,3 +233,54 @@ def test_a_ledger_without_a_clear_budget_names_the_options(desk, budget):
     done = hazeglass("ledger", "new", "a.ledger", "--dataset", "d", *budget, cwd=desk)
     assert done.returncode == 2
     assert "--epsilon with --delta, or as --mu" in done.stderr
+
+
+def commands(app, *path):
+    """Every command with the words that lead to it."""
+    for info in app.registered_commands:
+        yield (*path, info.name or info.callback.__name__)
+    for inside in app.registered_groups:
+        yield from commands(inside.typer_instance, *path, inside.name)
+
+
+@pytest.mark.parametrize("command", list(commands(app)), ids=" ".join)
+def test_every_help_has_an_example_and_no_summary_is_cut(tmp_path, command):
+    done = hazeglass(*command, "-h", cwd=tmp_path)
+    assert done.returncode == 0
+    assert f"Example: hazeglass {' '.join(command)}" in " ".join(done.stdout.split())
+    listed = hazeglass(*command[:-1], "--help", cwd=tmp_path).stdout
+    assert command[-1] in listed
+    assert "..." not in listed.partition("Commands:")[2]
+
+
+def test_a_program_gets_errors_as_json_too(desk):
+    replace(desk, "lower = -4.0\n", "")
+    done = hazeglass("plan", "check", "plan.toml", "--json", cwd=desk)
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["ok"], told["status"], told["kind"]) == (3, False, 3, "BoundsMissingError")
+    assert "has no lower bound" in told["error"]
+    assert "has no lower bound" in done.stderr
+    publish(desk)
+    assert json.loads(hazeglass("verify", "nowhere", "--json", cwd=desk).stdout)["status"] == 2
+
+
+def test_the_doctor_says_what_is_installed_and_what_it_weighs(tmp_path):
+    found = json.loads(hazeglass("doctor", "--json", cwd=tmp_path).stdout)
+    assert found["hazeglass"] == hg.__version__
+    weights = {one["name"]: one["megabytes"] for one in found["packages"]}
+    assert weights["numpy"] > 10
+    assert {"plot", "studio"} <= {extra["name"] for extra in found["extras"]}
+    assert not {"dev", "test"} & {extra["name"] for extra in found["extras"]}
+    assert {cache["holds"] for cache in found["caches"]} == {"downloads", "compiled code"}
+    assert "GPU:" in hazeglass("doctor", cwd=tmp_path).stdout
+
+
+def test_a_console_that_lacks_letters_gets_them_spelled_out(desk):
+    text = (desk / "plan.toml").read_text(encoding="utf-8").replace('title = "Test"', 'title = "Ω of 数"')
+    (desk / "plan.toml").write_text(text, encoding="utf-8")
+    command = [sys.executable, "-m", "hazeglass", "publish", "data.csv", "--plan", "plan.toml", "--out", "r"]
+    env = {**os.environ, "PYTHONIOENCODING": "cp1252", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, capture_output=True, cwd=desk, env=env, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert rb"\u03a9 of \u6570" in done.stdout
+    assert b"\x1b[" not in done.stdout + done.stderr

@@ -142,9 +142,9 @@ def test_damaged_and_foreign_files_are_named(tmp_path):
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 not really")
     with pytest.raises(DataError, match=r"bad\.parquet cannot be read as Parquet"):
         open_table(tmp_path / "bad.parquet")
-    (tmp_path / "x.xlsx").write_bytes(b"123")
+    (tmp_path / "x.ods").write_bytes(b"123")
     with pytest.raises(DataError, match="must end in"):
-        open_table(tmp_path / "x.xlsx")
+        open_table(tmp_path / "x.ods")
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="holds no"):
         open_table(tmp_path / "empty")

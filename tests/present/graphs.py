@@ -71,3 +71,11 @@ def many_columns(p, edges, listed):
     columns = {**ends, "precision": -partial, "partial_correlation": partial, **numbers}
     columns |= {"p_value": p_value, "q_value": p_value, "selected": selected}
     return names, pa.table(columns), {**made_fit(p), "pairs": p * (p - 1) // 2}
+
+
+def empty_graph(p):
+    """The same where noise hides two columns and nothing is selected."""
+    names, edges, fit = made_graph(p)
+    for name, value in (("selected", False), ("q_value", 0.9)):
+        edges = edges.set_column(edges.column_names.index(name), name, pa.array([value] * edges.num_rows))
+    return names, edges, {**fit, "hidden_columns": [names[1], names[2]]}

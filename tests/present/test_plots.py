@@ -95,3 +95,32 @@ def test_without_matplotlib_the_extra_is_named(graph, monkeypatch):
 def test_drawing_opens_no_window_and_importing_is_light():
     code = "import hazeglass.present.plots, sys; print('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("layout", ["paths", "spring", "community", "circle"])
+@pytest.mark.parametrize("size", [14, 120])
+def test_a_graph_is_drawn_in_every_layout_with_a_legend_and_names_apart(layout, size):
+    names, edges, fit = made_graph(size)
+    ax = hg.Graph(names, np.eye(size), edges, fit).plot(layout=layout)
+    assert len(ax.get_legend().get_texts()) == 4
+    figure = ax.get_figure()
+    boxes = [text.get_window_extent(figure.canvas.get_renderer()).shrunk(0.9, 0.8) for text in ax.texts]
+    assert len(boxes) >= min(size, 40)
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
+
+
+def test_an_unknown_layout_is_refused(graph):
+    with pytest.raises(InputError, match="layout must be one of paths, spring, community, circle"):
+        graph.plot(layout="star")
+
+
+def test_a_notebook_shows_a_picture_and_not_its_name(graph):
+    assert graph.plot(size=(3, 2))._repr_png_().startswith(b"\x89PNG")
+
+
+def test_a_graph_shows_itself_as_a_page_in_a_frame(graph):
+    shown = graph._repr_html_()
+    assert shown.count("<iframe") == 1
+    assert "&lt;!doctype html&gt;" in shown
+    names, edges, fit = made_graph(301)
+    assert "<iframe" not in hg.Graph(names, np.eye(301), edges, fit)._repr_html_()

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 
 from hazeglass.present import report as report_module
+from hazeglass.present.charts import Axis
 from hazeglass.present.pages import drawing_library
 from hazeglass.present.report import embedded_json, report
 
-from .graphs import HOSTILE, made_graph, many_columns
+from .graphs import HOSTILE, empty_graph, made_graph, many_columns
 
 LIBRARY = "/* stands in for the drawing library */ var d3 = {};"
 
@@ -183,3 +184,25 @@ def test_a_curved_graph_hands_strengths_and_shapes_to_the_script(monkeypatch):
         assert strength == round(row["strength"] * data["unit"])
         assert curved == (row["shape"] == "curved")
     assert "s" not in data_of(report(*made_graph(11)))["edges"]
+
+
+def test_what_hides_or_is_not_found_is_said_first():
+    page = report_module.report(*empty_graph(11))
+    assert "<strong>Noise hides columns.</strong> The release says too little about bus 2, bus 3:" in page
+    assert "<strong>No edge was found.</strong>" in page
+    assert page.index("No edge was found") < page.index('id="graph"')
+    assert "No edge was found" not in report_module.report(*made_graph(11))
+
+
+def test_a_chart_of_the_criterion_shows_where_its_lowest_is():
+    steps = [{"alpha": 0.5 / 1.3**k, "score": 1e6 + (k - 6) ** 2 if k < 14 else 9e7, "edges": k} for k in range(18)]
+    _, _, fit = made_graph(11)
+    criterion = report_module._paths({**fit, "path": steps})[1]["picture"]
+    assert criterion.count("<circle") == 14  # those far off are left out
+    assert ">90 M<" not in criterion
+
+
+def test_ticks_are_short_enough_to_stand_beside_an_axis():
+    labels = [label for _, label in Axis("x", -3e7, 2.5e9).ticks()] + [label for _, label in Axis("x", 0, 4e6).ticks()]
+    assert max(map(len, labels)) <= 8
+    assert "2 M" in labels

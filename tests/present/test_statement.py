@@ -1,12 +1,14 @@
 """statement.html says what an approver must know, in every form, without a script."""
 
+import math
 import re
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.present.statement import statement
+from hazeglass.present.statement import intruder_page, statement
 
 
 @pytest.mark.parametrize("release", [{}, {"form": "table"}, {"form": "synthetic"}, {"clip_radius": "private"}])
@@ -85,3 +87,24 @@ def test_bounds_are_shown_as_they_are(make_plan, tmp_path):
         page = (made.path / name).read_text(encoding="utf-8")
         assert "1234567" in page
         assert "23456789" in page
+
+
+def finding(mu, certified, holds=True):
+    return SimpleNamespace(
+        form="moments", unit="record", noise="stages", claimed_mu=mu, certified_mu=certified, holds=holds
+    )
+
+
+def test_the_test_of_an_intruder_says_what_was_tried_and_what_came_of_it():
+    found = SimpleNamespace(findings=[finding(0.5, 0.4), finding(0.5, 0.0)], broken=(), confidence=0.999)
+    page = intruder_page("Ward <7>", "each record", True, found)
+    assert "Ward &lt;7&gt;" in page
+    assert "2 attacks on the mechanism of this plan, in a quick run" in page
+    assert "at most 59.9 of 100 cases" in page
+    assert page.count("<td>holds</td>") == 2
+    broken = finding(0.5, math.inf, holds=False)
+    page = intruder_page(
+        "x", "each record", False, SimpleNamespace(findings=[broken], broken=[broken], confidence=0.999)
+    )
+    assert "<td>BROKEN</td>" in page
+    assert "Do not publish with this plan" in page

@@ -147,3 +147,35 @@ def test_a_curve_is_called_by_a_test_of_nine_numbers(make_plan):
     hopeless = dependence_advice(make_plan(budget={"mu": 1e-6}), 100, threshold=0.01, power=0.8)
     assert (hopeless.linear_detectable, hopeless.curved_detectable, hopeless.advice) == (1.0, 1.0, "linear")
     assert "of no size" in hopeless.sentences[0]
+
+
+def test_a_weak_promise_is_called_weak_in_words(make_plan):
+    assert not make_plan().preview(5000).cautions
+    (said,) = make_plan(budget={"epsilon": 10.0, "delta": 1e-6}).preview(5000).cautions
+    assert "epsilon = 10 is weak" in said
+    assert "in 82 of 100 cases" in said
+
+
+@pytest.mark.parametrize(
+    ("wish", "rows", "words"),
+    [
+        ({"title": "Patients of ward 7"}, 5000, 'protects = "person"'),
+        ({}, 9, "9 rows are few for 3 columns"),
+        ({}, 2_000_000, "Lower it well below 1 / rows"),
+    ],
+)
+def test_a_preview_asks_what_a_colleague_would(make_plan, wish, rows, words):
+    assert any(words in sentence for sentence in make_plan(**wish).preview(rows).cautions)
+
+
+def test_a_preview_says_plainly_when_nothing_or_little_will_be_seen(make_plan):
+    assert make_plan().preview(20).verdict.startswith("Nothing will be seen")
+    assert "0.0" in make_plan().preview(1_000_000).verdict
+    assert make_plan().preview(1_000_000).verdict.startswith("Edges with a partial correlation of")
+    assert "almost empty" in make_plan().preview(100).verdict
+
+
+def test_curved_is_never_advised_where_linear_sees_much_fainter_edges(make_plan):
+    for rows in (3_000, 30_000, 300_000, 3_000_000):
+        look = make_plan().preview(rows).dependence
+        assert look.advice == "linear" or look.curved_detectable <= 1.5 * look.linear_detectable

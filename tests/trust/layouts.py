@@ -15,6 +15,7 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
+import openpyxl
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -451,6 +452,16 @@ def _dask(frame: Callable[[Sheet, Path], pd.DataFrame]) -> Callable[[Sheet, Path
     return make
 
 
+def _workbook(base: Sheet, folder: Path) -> str:
+    """With a note in every row, because a sheet ends with its last row that holds anything."""
+    book = openpyxl.Workbook()
+    book.active.append([*base.columns, "note"])
+    for row in zip(*base.columns.values(), strict=True):
+        book.active.append([*row, "x"])
+    book.save(folder / "d.xlsx")
+    return str(folder / "d.xlsx")
+
+
 LAYOUTS: dict[str, Layout] = {
     "csv": Layout(_csv(), "files", ".csv", holds=_CSV),
     "csv spelled otherwise": Layout(_spelled, "files", ".csv", holds=_BYTES),
@@ -491,6 +502,14 @@ LAYOUTS: dict[str, Layout] = {
         holds=_BYTES,
     ),
     "several parquet": Layout(_several_parquet, "files", ".parquet"),
+    "excel": Layout(_workbook, "files", ".xlsx", holds=_FEW),
+    "csv with thousands": Layout(
+        _csv(spelled=True, extra={"sum": lambda row: f'"{997 * row:,}"'}),
+        "files",
+        ".csv",
+        TextFormat(thousands=","),
+        holds=_CSV,
+    ),
     "numpy": Layout(
         lambda base, folder: (
             np.array([[np.nan if cell is None else float(cell) for cell in cells] for cells in base.columns.values()]).T
@@ -511,6 +530,7 @@ LAYOUTS: dict[str, Layout] = {
     "pandas objects": Layout(lambda base, folder: _objects(base), "frame", holds=_BYTES),
     "pandas categories": Layout(_categories, "frame", holds=_BYTES),
     "pandas nullable": Layout(_nullable, "frame", holds=_FEW),
+    "polars, lazy": Layout(lambda base, folder: pl.from_arrow(_arrow(base)).lazy(), "frame"),
     "polars": Layout(lambda base, folder: pl.from_arrow(_arrow(base)), "frame"),
     "polars of text": Layout(lambda base, folder: pl.from_arrow(_arrow(base, _as_bytes)), "frame", holds=_BYTES),
     "dask": Layout(_dask(lambda base, folder: _objects(base).astype("Float64")), "dask", holds=_FEW),

@@ -37,6 +37,7 @@ from hazeglass.bundle.manifest import Form, unit_step
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.compute import cells, lines, pieces, places, tables
 from hazeglass.compute.engines import ENGINES
+from hazeglass.compute.frames import in_memory
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BundleError, DataError, PlanError
 from hazeglass.features.marginal import Marginal
@@ -175,7 +176,7 @@ def test_every_way_in_of_the_code_is_tried_here():
     ("place", "name", "added", "check"),
     [
         (tables, "SOURCES", {**tables.SOURCES, "sql": None}, test_every_way_in_of_the_code_is_tried_here),
-        (places, "SUFFIXES", {**places.SUFFIXES, ".xlsx": "excel"}, test_every_way_in_of_the_code_is_tried_here),
+        (places, "SUFFIXES", {**places.SUFFIXES, ".ods": "excel"}, test_every_way_in_of_the_code_is_tried_here),
     ],
 )
 def test_a_new_way_in_without_a_layout_fails_with_a_sentence(place, name, added, check, monkeypatch):
@@ -188,6 +189,7 @@ def test_a_new_way_in_without_a_layout_fails_with_a_sentence(place, name, added,
 def test_a_layout_is_read_by_the_source_it_names(name, tmp_path):
     layout = LAYOUTS[name]
     data = layout.make(sheet(3), tmp_path)
+    data = data if isinstance(data, str) else in_memory(data)
     first = next(key for key, make in tables.SOURCES.items() if make(data, layout.text) is not None)
     assert first == layout.source
     for place in places.expand(data) if layout.source == "files" else ():

@@ -41,6 +41,8 @@ TEXTS = [
     TextFormat(missing=("?",)),
     TextFormat(decimal=",", separator=";"),
     TextFormat(trim=False),
+    TextFormat(thousands=","),
+    TextFormat(decimal=",", separator=";", thousands="."),
     TextFormat(header=False, names=("a", "b", "c")),
     *(TextFormat(encoding=name) for name in ("latin-1", "ascii", "utf-8-sig", "gb18030", "shift_jis", "euc_jisx0213")),
 ]

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hazeglass._files import new_file
 from hazeglass.bundle.writer import new_folder
-from hazeglass.errors import InputError
+from hazeglass.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from hazeglass.analyst.graph import Graph
+    from hazeglass.bundle.reader import Release
 
 _NOT_ATTRIBUTES = ("source", "target", "selected")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -97,6 +99,27 @@ def write_csv(table: pa.Table, path: Path) -> None:
             words = pa.array([never_a_formula(word) for word in coded.dictionary.to_pylist()], field.type)
             table = table.set_column(k, field, words.take(coded.indices))
     csv.write_csv(table, path)
+
+
+def write_rows(release: Release, path: Path) -> None:
+    """The rows of a table or synthetic release in one .csv or .parquet, part by part, complete or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    if release.form == "moments":
+        raise InputError(
+            'a moments release holds no rows. Ask the publisher for form = "synthetic", or recover its graph.'
+        )
+    if path.suffix.lower() not in (".csv", ".parquet"):
+        raise OutputError(f"rows are written as .csv or .parquet, got {path.name!r}.")
+    plain, names = path.suffix.lower() == ".csv", [column.name for column in release.columns]
+    kinds = [pa.int64() if whole else pa.float64() for whole in release.manifest.whole_columns]
+    schema = pa.schema(zip(map(never_a_formula, names) if plain else names, kinds, strict=True))
+    with new_file(path) as draft, (csv.CSVWriter if plain else pq.ParquetWriter)(str(draft), schema) as writer:
+        for block in (block for name in release.parts for block in release.blocks(name)):
+            cells = [pa.array(column).cast(kind) for column, kind in zip(block.T, kinds, strict=True)]
+            writer.write_table(pa.table(cells, schema=schema))
 
 
 def _numbered(graph: Graph, label: str) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass._version import __version__
+from hazeglass.errors import MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from hazeglass.analyst.compare import GraphDiff, Scores
     from hazeglass.bundle.manifest import Manifest
 
+_MOST_INLINE = 300  # nodes of a graph that a notebook shows as a page
 FloatArray = npt.NDArray[np.float64]
 
 
@@ -213,11 +215,21 @@ class Graph:
         sign = np.where(self.partial_correlations < 0, -1.0, 1.0)
         return np.where(self.adjacency, sign * self.strength(), 0.0)
 
-    def plot(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
-        """Draw the selected edges with matplotlib; `save` names an .svg, .pdf or .png. Returns the Axes."""
+    def plot(
+        self,
+        *,
+        layout: str = "paths",
+        size: tuple[float, float] | None = None,
+        ax: Any = None,
+        save: str | Path | None = None,
+    ) -> Any:
+        """Draw the selected edges with matplotlib; `save` names an .svg, .pdf or .png. Returns the Axes.
+
+        `layout` is 'paths', 'spring', 'community' or 'circle', `size` the figure's in inches.
+        """
         from hazeglass.present.plots import plot_graph
 
-        return plot_graph(self.names, self._edge_matrix(), ax=ax, save=save)
+        return plot_graph(self.names, self._edge_matrix(), layout=layout, size=size, ax=ax, save=save)
 
     def plot_adjacency(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw the matrix of the selected edges' partial correlations, ordered by community."""
@@ -239,10 +251,12 @@ class Graph:
 
     def to_pandas(self) -> Any:
         """The edge table as a pandas DataFrame."""
+        _check_installed("pandas")
         return self.edges.to_pandas()
 
     def to_polars(self) -> Any:
         """The edge table as a polars DataFrame."""
+        _check_installed("polars")
         import polars
 
         return polars.from_arrow(self.edges)
@@ -264,7 +278,20 @@ class Graph:
         return f"<Graph: {len(self.names)} nodes, {self.selected.num_rows} edges, alpha={alpha:.4g}>"
 
     def _repr_html_(self) -> str:
-        """A short table for notebooks."""
-        from hazeglass.present.pages import render
+        """The interactive page for notebooks; of a large graph a short table."""
+        from hazeglass.present.pages import Page, render
 
-        return render("graph_cell.html", title=repr(self), edges=self.selected.slice(0, 20).to_pylist())
+        edges = [] if self.fit.get("distrusted") else self.selected.slice(0, 20).to_pylist()
+        short = render("graph_cell.html", title=repr(self), edges=edges)
+        if len(self.names) > _MOST_INLINE or "mu" not in self.fit:  # a fit that someone made by hand has no page
+            return short
+        from hazeglass.present.report import report
+
+        return f"{short}{Page(report(self.names, self.edges, self.fit))._repr_html_()}"
+
+
+def _check_installed(library: str) -> None:
+    import importlib.util
+
+    if importlib.util.find_spec(library) is None:
+        raise MissingExtraError(f"a table of {library} needs {library}. Install it with: pip install {library}")

@@ -16,7 +16,7 @@ from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
 from hazeglass.analyst.shape import BlockInference, noise_ridge, ridge_strength, shape_of
 from hazeglass.analyst.source import Source, source_of
-from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small
+from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small, spoken
 from hazeglass.errors import DistrustWarning, InputError, warn
 from hazeglass.glasso.device import check_device
 from hazeglass.glasso.linalg import FloatArray
@@ -46,7 +46,7 @@ def recover(
     marginals: str = "as-is",
     n_jobs: int | None = None,
     engine: str | Engine = "threads",
-    progress: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] | bool | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release, or from rows.
 
@@ -85,8 +85,8 @@ def recover(
     engine : str or Engine, default='threads'
         Who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786'; the
         graph is the same whichever it is.
-    progress : callable, optional
-        Called with each step's name before it begins.
+    progress : callable or bool, optional
+        Called with each step's name before it begins; True for a line that says them.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def recover(
     if marginals == "normal-scores":
         source = source.as_normal_scores()
     curved = _wants_curves(source, dependence, select, device)
-    tell = progress or (lambda step: None)
+    tell = spoken(progress, "recovering") or (lambda step: None)
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
         tell("correcting the covariance")
         return graph_of(

@@ -24,12 +24,13 @@ from hazeglass.analyst.noisy_features import covariance_of_features, observed_va
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
+from hazeglass.compute.places import SUFFIXES
 from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.glasso.linalg import FloatArray
 
 _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 _LARGEST_CELL = 1e70  # products of four cells must not overflow
-_TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
+_TABLES = (*SUFFIXES, "-")
 _MOST_NOISE = 0.1  # share of a column's variance that ranks can bear
 _BINS = 40
 
@@ -149,9 +150,14 @@ class Source:
         return covariance_of_features(self.scores.ranked, self.cells, self.names, (self.scores.note,))
 
 
+def is_rows(place: str | Path) -> bool:
+    """Whether a path names rows and not a release."""
+    return str(place).lower().endswith(_TABLES)
+
+
 def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:
     """A release, the place of one, or rows: a data frame, an array, or the path of a CSV or Parquet file."""
-    if isinstance(data, str | Path) and not str(data).lower().endswith(_TABLES):
+    if isinstance(data, str | Path) and not is_rows(data):
         data = load(data)
     if not isinstance(data, Release):
         return _of_rows(data, noise_cov)
@@ -164,32 +170,37 @@ def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:
 @quotes_no_cell
 def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
+    from hazeglass.compute.dialect import guess_header
     from hazeglass.compute.tables import blocks, check_names, floats, open_table
     from hazeglass.compute.text import BROKEN_LINES
 
-    table, unread = open_table(data), Counter[str]()
-    check_names(table.names)
-    rows = np.concatenate([floats(batch, table.names) for batch in blocks(table, table.names, unread=unread)])
-    for name, cells in (+unread).items():
-        what = (
-            "lines do not have the fields of the header"
-            if name == BROKEN_LINES
-            else f"cells of {name!r} are no numbers"
+    table = open_table(data, guess_header(data) if isinstance(data, str | Path) else None)
+    names, unread = tuple(name for name in table.names if name not in table.index), Counter[str]()
+    check_names(names)
+    rows = np.concatenate([floats(batch, names) for batch in blocks(table, names, unread=unread)])
+    if broken := unread.pop(BROKEN_LINES, 0):
+        raise InputError(f"every line must have the fields of the header, but {broken:,} do not. Correct them.")
+    if text := [name for name in names if unread[name]]:
+        raise InputError(
+            f"rows must hold a number in every cell, but these columns hold text: {some_of(text)}. Leave those columns "
+            "out, or give their words numbers."
         )
-        raise InputError(f"rows must hold a number in every cell, but {cells:,} {what}. Correct or leave them out.")
-    if not np.isfinite(rows).all():
-        raise InputError("rows must hold a number in every cell, and some are missing or infinite. Fill or drop them.")
+    if empty := [name for name, column in zip(names, rows.T, strict=True) if not np.isfinite(column).all()]:
+        raise InputError(
+            "rows must hold a number in every cell, but cells of these columns are missing or infinite: "
+            f"{some_of(empty)}. Fill them, or drop their rows."
+        )
     if np.abs(rows).max(initial=0.0) > _LARGEST_CELL:
         raise InputError(f"rows must lie within {_LARGEST_CELL:g} of 0, and some cells do not. Rescale their columns.")
     if len(rows) < 4:
         raise InputError(f"a graph needs at least 4 rows, got {len(rows)}.")
     constant = np.flatnonzero((rows == rows[0]).all(axis=0))
     if constant.size:
-        name = table.names[constant[0]]
+        name = names[constant[0]]
         raise InputError(f"column {name!r} is the same in every row, so nothing can depend on it. Drop it.")
     origin = Origin("Clean rows" if noise_cov is None else "Rows with known error", "rows", len(rows))
-    noise = None if noise_cov is None else noise_matrix(noise_cov, len(table.names), len(rows))
-    return Source(table.names, origin, clean=rows, noise=noise, cells=(None,) * len(table.names))
+    noise = None if noise_cov is None else noise_matrix(noise_cov, len(names), len(rows))
+    return Source(names, origin, clean=rows, noise=noise, cells=(None,) * len(names))
 
 
 def normal_scores(rows: FloatArray, noise_variance: FloatArray, names: tuple[str, ...]) -> NormalScores:

@@ -13,9 +13,11 @@ from typing import Any
 
 from hazeglass._version import __version__
 from hazeglass.bundle.manifest import Manifest
+from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.sign import Signature
 from hazeglass.errors import BundleError, HazeglassWarning, warn
-from hazeglass.present.statement import statement
+from hazeglass.guarantee.explain import explain
+from hazeglass.present.statement import statement, summary_html
 
 _FIRST_OF_FORMAT = [0, 3]
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
@@ -40,6 +42,26 @@ _MARGINAL_FIELDS: list[Field] = [
     ("upper", "number", "Where it ends; both are 0 in the row that counts missing cells."),
     ("count", "integer", "Noisy number of cells in the leaf."),
 ]
+
+
+class Described:
+    """How a release shows itself to people."""
+
+    manifest: Manifest
+
+    def statement(self) -> str:
+        """statement.html; a notebook shows it as a page."""
+        return statement(self.manifest)
+
+    def __repr__(self) -> str:
+        made, seeded = self.manifest, " (a simulation)" if self.manifest.simulation else ""
+        promise = f"protects {made.unit.name}, epsilon = {made.epsilon:.4g} at delta = {made.delta:g}"
+        return (
+            f"<Release: {made.title!r}, {made.form}, {made.n:,} rows, {len(made.columns)} columns, {promise}{seeded}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return summary_html(self.manifest, repr(self))
 
 
 def derived(manifest: Manifest) -> Iterator[tuple[str, Iterable[str]]]:
@@ -110,6 +132,7 @@ def _datapackage(manifest: Manifest) -> dict[str, Any]:
         "title": manifest.title,
         "description": _description(manifest),
         "created": manifest.created,
+        **_terms(manifest),
         "resources": [
             {
                 "name": _slug(part.path.removesuffix(".parquet")),
@@ -126,6 +149,16 @@ def _datapackage(manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def _terms(manifest: Manifest) -> dict[str, Any]:
+    said = manifest.publication or Publication()
+    found: dict[str, Any] = {}
+    if said.licence:
+        found["licenses"] = [{"title": said.licence}]
+    if said.curator:
+        found["contributors"] = [{"title": said.curator, "roles": ["publisher"]}]
+    return {**found, **({"homepage": said.address} if said.address else {})}
+
+
 def _croissant(manifest: Manifest) -> dict[str, Any]:
     """Every part as a file, and one record set for the moments or the rows."""
     return {
@@ -135,6 +168,7 @@ def _croissant(manifest: Manifest) -> dict[str, Any]:
         "name": _slug(manifest.title),
         "description": _description(manifest),
         "datePublished": manifest.created,
+        **_responsible(manifest),
         "version": "1.0.0",
         "distribution": [
             {
@@ -148,6 +182,25 @@ def _croissant(manifest: Manifest) -> dict[str, Any]:
             for part in manifest.files
         ],
         "recordSet": [_record_set(manifest, table, fields) for table, fields in sorted(_tables(manifest).items())],
+    }
+
+
+def _responsible(manifest: Manifest) -> dict[str, Any]:
+    """Croissant's fields for responsible use (RAI 1.0), and who publishes under which terms where the plan says so."""
+    said, words = manifest.publication or Publication(), explain(manifest.guarantee, manifest.unit, manifest.delta)
+    known = {
+        "license": said.licence,
+        "creator": said.curator and {"@type": "sc:Organization", "name": said.curator},
+        "url": said.address,
+        "rai:dataUseCases": said.intended_use,
+    }
+    promise = () if manifest.simulation else words.promise
+    return {
+        **{key: value for key, value in known.items() if value},
+        "rai:personalSensitiveInformation": " ".join(promise) or "A simulation: nothing is promised.",
+        "rai:dataLimitations": "Values carry noise of the size that release.json states. "
+        + " ".join(words.not_promised),
+        "rai:dataManipulationProtocol": "Cells were moved into public bounds, and noise was added by hazeglass.",
     }
 
 

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.registry import Publication
 from hazeglass.errors import BoundsMissingError, BundleError, HazeglassError, PlanError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
@@ -217,6 +218,7 @@ class Manifest:
     """release.json: the truth about a release, its fields in the order of the document."""
 
     title: str
+    publication: Publication | None = None
     form: Form
     unit: Unit
     n: int
@@ -352,6 +354,7 @@ def _short(value: object) -> str:
 
 _NESTED = {
     "unit": Unit,
+    "publication": Publication,
     "standard": Standard,
     "radius_search": RadiusSearch,
     "synthetic": SyntheticNote,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.catalogue import check_derived
+from hazeglass.bundle.catalogue import Described, check_derived
 from hazeglass.bundle.cells import check_cells, check_spread
 from hazeglass.bundle.followed import check_followed
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
@@ -62,8 +62,8 @@ _BYTES_PER_CELL = 32
 _BYTES_PER_FILE, _BYTES_PER_COLUMN, _TIMES_A_NAME = 1 << 16, 1 << 10, 8
 
 
-@dataclass(frozen=True)
-class Release:
+@dataclass(frozen=True, repr=False)
+class Release(Described):
     """A verified release. Made by :func:`load`."""
 
     path: Path

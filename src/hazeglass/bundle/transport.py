@@ -18,11 +18,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import SplitResult, quote, urlsplit
 
+from hazeglass._files import new_file
 from hazeglass._http import DownloadError, HttpClient
 from hazeglass.bundle.sign import SIGNATURE, SIGNATURE_BYTES
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES, check_name, parse_checksums
 from hazeglass.bundle.writer import CHECKSUMS, sha256_of
-from hazeglass.errors import BundleError
+from hazeglass.errors import BundleError, OutputError
 
 LARGEST_BUNDLE = 16 << 30
 _ADDRESS = re.compile(r"(?i)([a-z][a-z0-9+.-]*)://")
@@ -132,6 +133,24 @@ def _extract(opened: zipfile.ZipFile, entry: zipfile.ZipInfo, target: Path) -> N
             if written > entry.file_size:
                 raise BundleError(f"{entry.orig_filename[:100]} is larger than the archive says. Do not rely on it.")
             sink.write(chunk)
+
+
+def pack(folder: Path, out: Path) -> Path:
+    """A release's folder as one .zip with one folder in it, complete or not at all; the same release, the same bytes.
+
+    Parts are noise, which hardly shrinks, and are stored as they are.
+    """
+    if out.suffix.lower() != ".zip":
+        raise OutputError(f"a packed release must end in .zip, got {out.name!r}.")
+    names = sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    with new_file(out) as draft, zipfile.ZipFile(draft, "x") as archive:
+        for name in names:
+            entry = zipfile.ZipInfo(f"{out.stem}/{name}")
+            entry.external_attr = (stat.S_IFREG | 0o644) << 16
+            entry.compress_type = zipfile.ZIP_STORED if name.endswith(".parquet") else zipfile.ZIP_DEFLATED
+            with (folder / name).open("rb") as source, archive.open(entry, "w", force_zip64=True) as sink:
+                shutil.copyfileobj(source, sink, _CHUNK)
+    return out
 
 
 # ----------------------------------------------------------------------------------------------------------- addresses

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hazeglass._files import flush
 from hazeglass.bundle.catalogue import derived, json_pieces
 from hazeglass.bundle.manifest import CellNoise, Manifest, Part
 from hazeglass.bundle.sign import SIGNATURE
@@ -65,13 +65,13 @@ def new_folder(out: str | Path) -> Iterator[Path]:
         yield temporary
         temporary.chmod(0o755)
         for path in (*sorted(temporary.rglob("*")), temporary):
-            _flush(path)
+            flush(path)
         if target.exists() or target.is_symlink():  # rename would replace an empty folder
             raise OutputError(
                 f"the output folder {str(out)!r} appeared while the results were made; it was not touched."
             )
         temporary.rename(target)
-        _flush(parent)
+        flush(parent)
     except BaseException:
         shutil.rmtree(temporary, ignore_errors=True)
         raise
@@ -87,20 +87,14 @@ def _make(folder: Path, out: str | Path) -> None:
 def check_new(out: str | Path) -> Path:
     """Refuse a place for results that is taken or cannot be."""
     target = Path(out)
+    if str(out) == "-":
+        raise OutputError("results are a folder, so they cannot go to standard output (-). Name a new folder.")
     if target.exists() or target.is_symlink():
         raise OutputError(f"the output folder {str(out)!r} already exists. Name a new one, or remove it first.")
     parent = target.resolve().parent
     if not parent.is_dir():
         raise OutputError(f"the output folder's parent {str(parent)!r} does not exist. Make it first.")
     return target
-
-
-def _flush(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def sha256_of(path: Path) -> str:

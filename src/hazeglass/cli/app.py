@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hazeglass._files import check_new_file, new_file
+from hazeglass.cli.doctor import doctor
 from hazeglass.cli.plans import ledger_app, plan_app
-from hazeglass.cli.releases import key_app, publish, recover, verify
+from hazeglass.cli.releases import export, key_app, pack, publish, recover, registry, verify
 from hazeglass.cli.reproduce import datasets, reproduce
-from hazeglass.cli.terminal import Printer, clear_errors, group, moving, speaking, table
-from hazeglass.errors import MissingExtraError
+from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, plain, speaking, table
+from hazeglass.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,7 +46,10 @@ def demo(
     printer: Printer,
     out: Annotated[Path, typer.Option(help="A new folder for everything the demo writes.")] = Path("demo-out"),
 ) -> None:
-    """The whole journey on data it makes itself: publish, verify, recover, compare with the truth."""
+    """The whole journey on data it makes itself: publish, verify, recover, compare with the truth.
+
+    Example: hazeglass demo --out demo-out
+    """
     from hazeglass.cli.demo import run_demo
 
     run_demo(out, printer)
@@ -62,6 +67,8 @@ def studio(
     """Both sides in your browser, on this machine only: publish from one, look at releases in the other.
 
     It serves until Ctrl-C; the link goes to standard output, once the studio answers.
+
+    Example: hazeglass studio ~/data
     """
     try:
         from hazeglass.studio.server import serve
@@ -87,14 +94,25 @@ def audit(
         bool, typer.Option("--quick", help="Fewer runs: under three minutes, slightly lower bounds.")
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also draw a picture (.png, .svg or .pdf).")] = None,
+    appendix: Annotated[
+        Path | None,
+        typer.Option(help="With --plan: also write the motivated-intruder test for an office (.html)."),
+    ] = None,
 ) -> None:
-    """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones."""
+    """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones.
+
+    Example: hazeglass audit --plan plan.toml --quick
+    """
     from hazeglass.audit.run import audit
     from hazeglass.present.plots import check_picture, plot_audit
     from hazeglass.publisher.plan import Plan
 
     if out is not None:
         check_picture(out)
+    if appendix is not None:
+        if plan is None:
+            raise InputError("--appendix is about one plan: add --plan PLAN.")
+        check_new_file(appendix)
     chosen = None if plan is None else Plan.load(plan)
     with moving("audit", counted=True, quiet=printer.quiet) as update:
         result = audit(
@@ -104,6 +122,12 @@ def audit(
         )
     if out is not None:
         plot_audit(result, save=out)
+    if appendix is not None and chosen is not None:
+        from hazeglass.present.statement import intruder_page
+
+        with new_file(appendix) as draft:
+            draft.write_text(intruder_page(chosen.title, chosen.unit.in_words, quick, result), encoding="utf-8")
+        printer.say(f"Wrote {plain(appendix)}.")
     printer.answer(result.to_dict())
     _show_audit(result, printer.console)
     if result.broken:
@@ -154,8 +178,10 @@ def _verdict(broken: tuple[Finding, ...]) -> str:
     )
 
 
-for command in (demo, publish, verify, recover, audit, datasets, studio, reproduce):
-    app.command()(command)
-app.add_typer(plan_app, name="plan")
+for command in (demo, publish, verify, pack, export, recover, registry, audit, datasets, studio, reproduce, doctor):
+    app.command(short_help=first_sentence(command))(command)
+for inside in (*plan_app.registered_commands, *ledger_app.registered_commands, *key_app.registered_commands):
+    inside.short_help = first_sentence(inside.callback)
+app.add_typer(plan_app, name="plan", short_help="Make, fill in, check and preview a plan.")
 app.add_typer(ledger_app, name="ledger")
 app.add_typer(key_app, name="key")

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview
 
 PlanArgument = Annotated[Path, typer.Argument(help="A plan.toml.", metavar="PLAN")]
+NamesOption = Annotated[
+    str | None, typer.Option("--data", help="For a plan with match: the data whose names (and nothing else) are read.")
+]
 LedgerArgument = Annotated[Path, typer.Argument(help="The ledger file.", metavar="FILE")]
 plan_app = group("Make, check and preview a plan. Only `new` opens the data: see its help.")
 ledger_app = group("Keep a dataset's total budget in a file.")
@@ -37,11 +40,21 @@ def new_plan(
 
     Kinds are those a Parquet file declares. A CSV declares none, so its first lines (at most 1 MiB) are looked at here,
     on your machine, and what they suggest is marked as a guess for you to confirm.
+
+    Example: hazeglass plan new rows.csv --out plan.toml
     """
+    from hazeglass.publisher.plan_columns import names_an_id
     from hazeglass.publisher.scaffold import write_scaffold
 
     look = write_scaffold(data, out, header=not no_header)
+    if str(out) == "-":
+        return
     printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
+    for name in filter(names_an_id, look.kinds):
+        printer.say(
+            f"{plain(repr(name))} is called as ids are. Does one person have several rows? Then set protects = "
+            f'"person", id_column = {plain(repr(name))} and max_rows, and remove its entry.'
+        )
     if look.left_out:
         printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(look.left_out))}.")
     if look.text is None:
@@ -66,16 +79,52 @@ def new_plan(
 
 @plan_app.command("check")
 @speaking
-def check_plan(printer: Printer, plan: PlanArgument) -> None:
-    """Say whether a plan is complete, or what is missing."""
-    from hazeglass.publisher.plan import Plan
+def check_plan(printer: Printer, plan: PlanArgument, data: NamesOption = None) -> None:
+    """Say whether a plan is complete, or list everything that is missing.
 
-    made = Plan.load(plan)  # loading is checking
+    Example: hazeglass plan check plan.toml
+    """
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.plan_columns import patterns, with_patterns_as_names
+    from hazeglass.publisher.plan_file import read_plan, toml_document
+
+    document = toml_document(read_plan(plan), plan.name)
+    wild = patterns(document) if data is None else []
+    made = Plan.from_dict(with_patterns_as_names(document) if wild else document, data)  # making one is checking
+    if wild:
+        printer.say(f"Patterns choose among the data's names when it is known (--data): {plain(', '.join(wild))}.")
     printer.say(
         f"{plain(plan)} is complete: a {made.form} release of {len(made.columns)} columns that protects "
         f"{made.unit.in_words}; mu = {made.guarantee.mu:.4g}, epsilon = {made.epsilon:.4g} at delta = {made.delta:g}."
     )
     printer.answer({"ok": True, **facts(made, "title")})
+
+
+@plan_app.command("fill")
+@speaking
+def fill_plan(
+    printer: Printer,
+    plan: PlanArgument,
+    match: Annotated[str, typer.Option(help="Which columns: a name, or a pattern such as 'temp*'.")],
+    lower: Annotated[float | None, typer.Option(help="The smallest value there can be.")] = None,
+    upper: Annotated[float | None, typer.Option(help="The largest value there can be.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why the bounds are public, for the statement.")] = None,
+    kind: Annotated[str | None, typer.Option(help="What the columns hold.")] = None,
+    transform: Annotated[str | None, typer.Option(help="log, log1p, sqrt or asinh.")] = None,
+) -> None:
+    """Write the same bounds, reason, kind or transform for many columns into a plan; all other lines stay.
+
+    Example: hazeglass plan fill plan.toml --match 'temp*' --lower -40 --upper 60 --reason "sensor's range"
+    """
+    from hazeglass.publisher.plan_file import fill_plan_file
+
+    given = {"kind": kind, "lower": lower, "upper": upper, "transform": transform, "reason": reason}
+    values = {key: value for key, value in given.items() if value is not None}
+    if not values:
+        raise InputError("say what to fill in: --lower, --upper, --reason, --kind or --transform.")
+    count = fill_plan_file(plan, match, values)
+    printer.say(f"Filled in {', '.join(values)} for {count} columns of {plain(plan)}.")
+    printer.answer({"plan": str(plan), "columns": count, **values})
 
 
 @plan_app.command("preview")
@@ -87,12 +136,16 @@ def preview_plan(
     see: Annotated[
         float | None, typer.Option(help="Also say which epsilon shows a partial correlation this big.")
     ] = None,
+    data: NamesOption = None,
 ) -> None:
-    """Cost and expected quality of a plan, without the data."""
+    """Cost and expected quality of a plan, without the data.
+
+    Example: hazeglass plan preview plan.toml --rows 12000
+    """
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.preview import epsilon_to_see
 
-    made = Plan.load(plan)
+    made = Plan.load(plan, data)
     look = made.preview(rows)
     needed = None if see is None else epsilon_to_see(made, rows, see)
     printer.answer(look.to_dict() if see is None else {**look.to_dict(), "see": see, "epsilon_to_see": needed})
@@ -120,10 +173,9 @@ def show_preview(look: Preview, console: Console) -> None:
         "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters, "
         f"it is supposed to be {look.supposed_spread:.2g} of half the bounds."
     )
-    if look.chosen.detectable >= 1:
-        best = min(look.forms, key=lambda form: form.detectable)
-        remedy = f'form = "{best.form}" would' if best.detectable < 1 else "more rows or a larger epsilon could"
-        console.print(f"With this plan no edge can be found, however strong; {remedy} show some.")
+    console.print(look.verdict)
+    for sentence in look.cautions:
+        console.print(f"Caution: {plain(sentence)}")
     if look.rows_for_equal_noise is not None:
         console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
     for sentence in look.dependence.sentences if look.dependence else ():
@@ -149,7 +201,10 @@ def new_ledger(
         str | None, typer.Option(help="With --protects person: the column that says who is one person.")
     ] = None,
 ) -> None:
-    """Start a ledger for a dataset with its total budget."""
+    """Start a ledger for a dataset with its total budget.
+
+    Example: hazeglass ledger new ward.ledger --dataset "Ward 7" --epsilon 3 --delta 1e-6
+    """
     from hazeglass.publisher.ledger import Ledger
 
     if readings < 1 or max_rows < 1:
@@ -169,7 +224,10 @@ def new_ledger(
 @ledger_app.command("show")
 @speaking
 def show_ledger(printer: Printer, file: LedgerArgument) -> None:
-    """Total, spent and left."""
+    """Total, spent and left.
+
+    Example: hazeglass ledger show ward.ledger
+    """
     from hazeglass.guarantee.gdp import GaussianDP
     from hazeglass.publisher.ledger import Ledger
 
@@ -189,7 +247,10 @@ def show_ledger(printer: Printer, file: LedgerArgument) -> None:
 @ledger_app.command("history")
 @speaking
 def show_history(printer: Printer, file: LedgerArgument) -> None:
-    """Every release ever charged."""
+    """Every release ever charged.
+
+    Example: hazeglass ledger history ward.ledger
+    """
     from hazeglass.publisher.ledger import Ledger
 
     entries = Ledger.open(file).history()
@@ -210,7 +271,10 @@ def check_ledger(
         list[str], typer.Argument(help="Releases: folders, .zip files or http(s) addresses.", metavar="RELEASE...")
     ],
 ) -> None:
-    """Find a ledger that is behind its releases: cut off at its end, or an older copy put back."""
+    """Find a ledger that is behind its releases: cut off at its end, or an older copy put back.
+
+    Example: hazeglass ledger check ward.ledger release/ release-2/
+    """
     from hazeglass.bundle.reader import load
     from hazeglass.publisher.ledger import Ledger
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -26,6 +26,7 @@ from hazeglass.errors import SimulationError
 
 if TYPE_CHECKING:
     from hazeglass.bundle.reader import Release
+    from hazeglass.publisher.plan import Plan
 
 _LONGEST_TITLE = 60
 _COUNTS = ("title", "n", "persons", "delta_slack", "simulation")  # what --json says of a release beside the promise
@@ -42,7 +43,10 @@ def new_key(
     printer: Printer,
     file: Annotated[Path, typer.Argument(help="Where to write the private key; the public one is FILE.pub.")],
 ) -> None:
-    """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them."""
+    """Make an Ed25519 key pair: FILE, which signs releases, and FILE.pub, which shows who signed them.
+
+    Example: hazeglass key new office.key
+    """
     from hazeglass.bundle import sign
 
     public = sign.new_key(file)
@@ -66,24 +70,35 @@ def publish(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check everything and read the rows; draw, charge and write nothing.")
     ] = False,
+    weak_on_purpose: Annotated[
+        bool, typer.Option("--weak-on-purpose", help="Publish although epsilon is above 20 and hardly protects.")
+    ] = False,
 ) -> None:
-    """Release DATA as the plan says. The release appears complete or not at all."""
+    """Release DATA as the plan says. The release appears complete or not at all.
+
+    Example: hazeglass publish rows.csv --plan plan.toml --out release/
+    """
+    from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.preview import cautions, check_strength
     from hazeglass.publisher.publish import publish
 
     workers = engine_name(engine, scheduler)
+    made = Plan.load(plan, data)
+    for sentence in cautions(made):
+        typer.echo(f"caution: {sentence}", err=True)
+    check_strength(made, weak_on_purpose)
+    options: dict[str, Any] = {"ledger": ledger, "engine": workers}
     if dry_run:
-        _rehearse(data, plan, out, ledger, workers, sign, printer)
+        _rehearse(data, made, out, options, sign, printer)
         return
     with printer.watch("publishing") as progress:
-        release = publish(data, plan, out, ledger=ledger, engine=workers, sign=sign, progress=progress)
+        release = publish(data, made, out, sign=sign, progress=progress, **options)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
     printer.answer({"out": str(out), **facts(release.manifest, *_COUNTS)})
 
 
-def _rehearse(
-    data: str, plan: Path, out: Path, ledger: Path | None, engine: str, sign: Path | None, printer: Printer
-) -> None:
+def _rehearse(data: str, plan: Plan, out: Path, options: dict[str, Any], sign: Path | None, printer: Printer) -> None:
     """Everything `publish` checks, without its consequences."""
     from hazeglass.bundle.sign import read_private_key
     from hazeglass.publisher.publish import rehearse
@@ -91,7 +106,7 @@ def _rehearse(
     if sign is not None:
         read_private_key(sign)
     with printer.watch("reading") as progress:
-        seen = rehearse(data, plan, out, ledger=ledger, engine=engine, progress=progress)
+        seen = rehearse(data, plan, out, progress=progress, **options)
     made = seen.plan
     size = f"{seen.persons:,} persons" if seen.rows is None else f"{seen.rows:,} rows"
     printer.say(
@@ -115,7 +130,10 @@ def verify(
         bool, typer.Option("--simulation", help="Accept a simulation, which promises nothing.")
     ] = False,
 ) -> None:
-    """Check every byte of a release, derive its promise again, and say what it promises."""
+    """Check every byte of a release, derive its promise again, and say what it promises.
+
+    Example: hazeglass verify release/ --key office.key.pub
+    """
     from hazeglass.bundle.reader import load
 
     with printer.watch("checking"):
@@ -135,6 +153,90 @@ def verify(
         raise SimulationError(
             "this bundle is a simulation: its noise came from a seed and anyone can remove it. "
             "It is no private release."
+        )
+
+
+@speaking
+def pack(
+    printer: Printer,
+    release: ReleaseArgument,
+    out: Annotated[Path | None, typer.Option(help="Where to write the .zip; beside the release when left out.")] = None,
+) -> None:
+    """Make one .zip of a release, to hand over or to upload; verify and recover read it as it is.
+
+    Example: hazeglass pack release/ --out ward-2025.zip
+    """
+    from hazeglass.bundle.reader import load
+    from hazeglass.bundle.transport import pack
+
+    loaded = load(release)
+    target = out or Path(f"{Path(release).resolve()}.zip")
+    with printer.watch("packing"):
+        pack(loaded.path, target)
+    printer.say(f"Wrote {plain(target)} ({target.stat().st_size:,} bytes).")
+    printer.answer({"out": str(target), "bytes": target.stat().st_size})
+
+
+@speaking
+def export(
+    printer: Printer,
+    release: ReleaseArgument,
+    out: Annotated[Path, typer.Option(help="A new file for the rows: .csv or .parquet.")],
+    key: KeyOption = None,
+) -> None:
+    """Write the rows of a table or synthetic release into one file, for programs that read CSV or Parquet.
+
+    Example: hazeglass export release/ --out rows.csv
+    """
+    from hazeglass.analyst.export import write_rows
+    from hazeglass.bundle.reader import load
+
+    loaded = load(release, key=key)
+    with printer.watch("writing rows"):
+        write_rows(loaded, out)
+    printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {len(loaded.columns)} columns.")
+    printer.answer({"out": str(out), "rows": loaded.n, "columns": list(loaded.manifest.names)})
+
+
+@speaking
+def registry(
+    printer: Printer,
+    release: ReleaseArgument,
+    out: Annotated[Path | None, typer.Option(help="A new file for the entry; standard output when left out.")] = None,
+    form: Annotated[
+        Literal["opendp", "dcat"],
+        typer.Option("--format", help="For the OpenDP Deployments Registry (YAML), or a DCAT catalogue (JSON-LD)."),
+    ] = "opendp",
+) -> None:
+    """Write an entry about a release for a registry or a catalogue, from what the release states.
+
+    What only the publisher knows comes from [publication] in the plan.
+
+    Example: hazeglass registry release/ --out entry.yaml
+    """
+    import json
+
+    from hazeglass._files import new_file
+    from hazeglass.bundle.reader import load
+    from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, registry_entry, yaml_text
+
+    manifest = load(release).manifest
+    if manifest.simulation:
+        raise SimulationError("a simulation promises nothing, so no registry should list it.")
+    entry = registry_entry(manifest) if form == "opendp" else dcat_entry(manifest)
+    missing = missing_words(manifest)
+    printer.answer({"entry": entry, "missing": missing})
+    text = yaml_text(entry) if form == "opendp" else json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
+    if out is not None:
+        with new_file(out) as draft:
+            draft.write_text(text, encoding="utf-8", newline="\n")
+        printer.say(f"Wrote {plain(out)}.")
+    elif not printer.as_json:
+        typer.echo(text, nl=False)
+    if missing:
+        blanks = f", and stand there as {BLANK}" if form == "opendp" else ""
+        typer.echo(
+            f"note: the plan's [publication] does not say {', '.join(missing)}; they are left out{blanks}.", err=True
         )
 
 
@@ -175,8 +277,14 @@ def recover(
     scheduler: SchedulerOption = None,
     key: KeyOption = None,
 ) -> None:
-    """Recover the graph from a release, with error bars, and write a report."""
+    """Recover the graph from a release, with error bars, and write a report.
+
+    Rows of your own (.csv, .parquet, .xlsx, or - for standard input) are taken as they are: no noise, no promise.
+
+    Example: hazeglass recover release/ --out graph/ --fdr 0.05
+    """
     from hazeglass.analyst.recover import recover
+    from hazeglass.analyst.source import is_rows
     from hazeglass.bundle.reader import load
     from hazeglass.bundle.writer import check_new
 
@@ -184,7 +292,7 @@ def recover(
     check_new(out)
     with printer.watch("recovering the graph"):
         graph = recover(
-            load(release, key=key),
+            release if is_rows(release) and key is None else load(release, key=key),
             alpha=alpha,
             select=select,
             fdr=fdr,

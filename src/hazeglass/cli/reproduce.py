@@ -33,7 +33,10 @@ def datasets(
         typer.Option(help="First download this one into our cache, where its terms allow it.", metavar="NAME"),
     ] = None,
 ) -> None:
-    """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here."""
+    """The data sets hazeglass can load: shape, truth, terms, source, and whether they are here.
+
+    Example: hazeglass datasets --fetch cell_signalling
+    """
     from hazeglass.datasets.dataset import CATALOGUE, folders
     from hazeglass.datasets.download import fetch as download
 
@@ -88,7 +91,10 @@ def reproduce(
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes; as many as there are cores.")] = None,
 ) -> None:
-    """Run the paper's experiments and put our numbers beside the printed ones."""
+    """Run the paper's experiments and put our numbers beside the printed ones.
+
+    Example: hazeglass reproduce table1a --quick --out table1a
+    """
     load_experiments()
     everything = import_module(f"{_PACKAGE}.everything")
     if result not in everything.TARGETS:

@@ -52,7 +52,18 @@ QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing 
 def group(summary: str) -> typer.Typer:
     """Commands under one name."""
     # Pretty tracebacks would print local variables, and those may be raw rows.
-    return typer.Typer(help=summary, no_args_is_help=True, pretty_exceptions_enable=False, rich_markup_mode=None)
+    return typer.Typer(
+        help=summary,
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
+def first_sentence(command: Callable[..., Any] | None) -> str:
+    """What a list of commands says of one; a summary that is handed over is not cut."""
+    return (getattr(command, "__doc__", None) or "").strip().partition("\n\n")[0].replace("\n    ", " ")
 
 
 def engine_name(engine: EngineName, scheduler: str | None) -> str:
@@ -79,7 +90,7 @@ def clear_errors(command: Callable[P, R]) -> Callable[P, R]:
                     for warning in (one for one in caught if issubclass(one.category, HazeglassWarning)):
                         typer.echo(f"note: {_printable(warning.message)}", err=True)
         except HazeglassError as error:
-            typer.echo(f"hazeglass: {_printable(error)}", err=True)
+            typer.echo("hazeglass: " + "\n  ".join(map(_printable, error.gaps or (error,))), err=True)
             raise typer.Exit(error.exit_status) from None
         except KeyboardInterrupt:
             typer.echo("hazeglass: interrupted. What was complete by then is there; nothing is half-written.", err=True)
@@ -99,7 +110,14 @@ def speaking(command: Callable[..., None]) -> Callable[..., None]:
 
     @functools.wraps(command)
     def wrapped(*, json: bool, quiet: bool, **options: Any) -> None:
-        command(Printer(json, quiet), **options)
+        printer = Printer(json, quiet)
+        try:
+            command(printer, **options)
+        except HazeglassError as error:
+            if not printer.answered:
+                told = {"ok": False, "error": str(error), "kind": type(error).__name__, "status": error.exit_status}
+                printer.answer({**told, "gaps": list(error.gaps)})
+            raise
 
     wrapped.__signature__ = signature.replace(parameters=[*given, *added])  # type: ignore[attr-defined]
     return clear_errors(wrapped)
@@ -109,7 +127,7 @@ class Printer:
     """Prints prose, or JSON, or nothing but errors."""
 
     def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
-        self.as_json, self.quiet = as_json, quiet
+        self.as_json, self.quiet, self.answered = as_json, quiet, False
         self.console = Console(quiet=quiet or as_json, highlight=False, emoji=False)  # a title is not drawn upon
         # that kernels are being compiled is no warning, though the library has to log it as one to be seen
         logging.getLogger("hazeglass").setLevel(logging.ERROR if quiet else logging.NOTSET)
@@ -121,6 +139,7 @@ class Printer:
 
     def answer(self, document: Any) -> None:
         """The same for programs, where --json asks for it."""
+        self.answered = True
         if self.as_json:
             # ASCII: a name may hold what a terminal acts on, or what changes the direction of what follows.
             Console(soft_wrap=True).print_json(json.dumps(_finite(document), allow_nan=False), ensure_ascii=True)

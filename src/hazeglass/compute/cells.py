@@ -19,12 +19,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.text import TextFormat
+from hazeglass.compute.text import THOUSANDS, TextFormat
 
 # A column of some rows: an Arrow array, Python objects where a data frame holds such, or either behind codes (Coded).
 Column = Any
 Arrays = tuple[pa.Array, ...]
-_NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|([0-9]+({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
+_TRUTH = {b"true": 1.0, b"false": 0.0}
+_NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
 
 
 def number_column(column: Column, text: TextFormat) -> tuple[pa.Array, int]:
@@ -53,14 +54,16 @@ def _numbers(column: Column, text: TextFormat) -> Arrays:
 def numbers_from_text(array: pa.Array, text: TextFormat) -> Arrays:
     """Text (or bytes) as float64, and which of it is neither a number nor a word for a missing cell.
 
-    A number is digits with the plan's decimal mark, a sign, an exponent, or infinity.
+    A number is digits with the plan's marks, a sign, an exponent, or infinity; true is 1 and false is 0.
     """
     raw = array.cast(pa.large_binary())
     if words_like_numbers(text):
         said = [None if cell is None or cell.strip() in text.missing_bytes else cell for cell in raw.to_pylist()]
         raw = pa.array(said, pa.large_binary())
-    is_number = pc.fill_null(pc.match_substring_regex(raw, _NUMBER.format(point=re.escape(text.decimal))), False)
+    is_number = pc.fill_null(pc.match_substring_regex(raw, _number(text)), False)
     readable = pc.if_else(is_number, raw, None).cast(pa.large_string())
+    if text.thousands is not None:
+        readable = pc.replace_substring_regex(readable, THOUSANDS[text.thousands], "")
     trimmed = pc.replace_substring(pc.ascii_trim(readable, " \t"), text.decimal, ".")
     try:
         values = pc.cast(trimmed, pa.float64())
@@ -68,15 +71,32 @@ def numbers_from_text(array: pa.Array, text: TextFormat) -> Arrays:
         values = pa.array([None if cell is None else float(cell) for cell in trimmed.to_pylist()], pa.float64())
     left = pc.and_(pc.is_valid(raw), pc.invert(is_number))
     unread = np.zeros(len(raw), dtype=bool)
-    unread[left.to_numpy(zero_copy_only=False)] = [
-        cell.strip() not in text.missing_bytes for cell in raw.filter(left).to_pylist()
-    ]
+    others, words = left.to_numpy(zero_copy_only=False), [cell.strip() for cell in raw.filter(left).to_pylist()]
+    unread[others] = [word not in text.missing_bytes and word.lower() not in _TRUTH for word in words]
+    if any(truth := [word.lower() in _TRUTH and word not in text.missing_bytes for word in words]):
+        read = values.to_numpy(zero_copy_only=False).copy()
+        read[np.flatnonzero(others)[truth]] = [
+            _TRUTH[word.lower()] for word, one in zip(words, truth, strict=True) if one
+        ]
+        values = pa.array(read, mask=np.isnan(read))
     return values, pa.array(unread)
 
 
 def words_like_numbers(text: TextFormat) -> bool:
     """Whether a word for a missing cell (-999) could be read as a number."""
-    return any(re.fullmatch(_NUMBER.format(point=re.escape(text.decimal)), word) for word in text.missing)
+    return any(re.fullmatch(_number(text), word) for word in text.missing)
+
+
+def _number(text: TextFormat) -> str:
+    """The pattern of a number in text, and in its bytes, of which a character may be several."""
+    mark = None if text.thousands is None else "|".join(_in_bytes(THOUSANDS[text.thousands]))
+    whole = "[0-9]+" if mark is None else f"([0-9]+|[0-9]{{1,3}}(({mark})[0-9]{{3}})+)"
+    return _NUMBER.format(whole=whole, point=re.escape(text.decimal))
+
+
+def _in_bytes(pattern: str) -> list[str]:
+    """The characters of a pattern, each as a pattern of its bytes."""
+    return ["".join(f"\\x{byte:02x}" for byte in one.encode()) for one in pattern.strip("\\[]")]
 
 
 def _from_objects(cells: list[Any], text: TextFormat) -> Arrays:

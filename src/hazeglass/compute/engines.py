@@ -326,6 +326,18 @@ def get_engine(name: str | Engine) -> Engine:
     raise InputError(f"engine must be one of {', '.join(ENGINES)} or dask:ADDRESS, got {name!r}.")
 
 
+def spoken(progress: Callable[[Any], None] | bool | None, what: str) -> Callable[[Any], None] | None:
+    """True becomes a line on standard error that says how far the work is: a notebook shows it below the cell."""
+    if not isinstance(progress, bool):
+        return progress
+
+    def say(done: Any) -> None:
+        sys.stderr.write(f"\r{what}: {f'{done:,} done' if isinstance(done, int) else done}".ljust(70))
+        sys.stderr.flush()
+
+    return say if progress else None
+
+
 @contextmanager
 def open_engine(name: str | Engine) -> Iterator[Engine]:
     """The engine called `name`, with its cluster, if it is a cluster, running until the block ends."""

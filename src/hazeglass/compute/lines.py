@@ -288,7 +288,7 @@ class LineReader:
         self._names = [str(k) for k in range(len(names))]
         self._separator = separator(place, text)
         self._mark = self._separator.encode()
-        self._said_in_numbers = words_like_numbers(text)
+        self._said_in_numbers = words_like_numbers(text) or text.thousands is not None
         self._empty = self._mark * (len(names) - 1)
 
     def columns(
@@ -296,7 +296,8 @@ class LineReader:
     ) -> dict[str, pa.Array]:
         """The named columns of a block that ends in a newline; what cannot be read is null and counted."""
         lines = block.count(b"\n")
-        # Arrow compares words for missing cells with the spaces around a cell, which matters where one is a number.
+        # Arrow compares words for missing cells with the spaces around a cell, which matters where one is a number, and
+        # knows no mark between thousands.
         types = {} if self._said_in_numbers else {self._places[name]: pa.float64() for name in numbers}
         wanted = {name: self._places[name] for name in (*numbers, *others)}
         table = self._parsed(block, lines, types, list(wanted.values())) if types or not numbers else None

@@ -103,7 +103,10 @@ class RowGroups:
     number: int
     groups: tuple[tuple[Place, int], ...]
     wanted: Wanted
-    public = True
+
+    @property
+    def public(self) -> bool:
+        return all(place.public for place, _ in self.groups)
 
     def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows; one core decodes them, because other pieces keep the others busy."""
@@ -130,7 +133,10 @@ class TextLines:
     number: int
     lines: Lines
     wanted: Wanted
-    public = True
+
+    @property
+    def public(self) -> bool:
+        return self.lines.place.public
 
     def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         """Its rows, as they are parsed."""
@@ -168,7 +174,7 @@ class Partition:
 
     def loaded(self, frame: Any) -> Loaded:
         """The same once its rows are computed."""
-        from hazeglass.compute.tables import frame_columns
+        from hazeglass.compute.frames import frame_columns
 
         names, take = frame_columns(frame)
         columns = {name: take(names.index(name)) for name in self.wanted.all}

@@ -1,10 +1,12 @@
-"""Where the files of a table lie: local paths, folders and globs, or addresses such as s3://bucket/folder/*.parquet."""
+"""Where the files of a table lie: local paths, folders and globs, addresses such as s3://bucket/folder/*.parquet, or
+standard input, which is written `-`."""
 
 from __future__ import annotations
 
 import os
 import posixpath
 import re
+import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,7 +18,7 @@ from typing import Any
 
 from hazeglass.errors import DataError, OutputError
 
-SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet"}
+SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".xlsx": "excel"}
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WILD = re.compile(r"[*\[]")  # not "?", which starts the options of an address
 
@@ -30,6 +32,7 @@ class Place:
 
     path: str
     address: str = ""
+    public = True  # whether it holds nothing but names
 
     @property
     def name(self) -> str:
@@ -44,10 +47,10 @@ class Place:
 
     @property
     def kind(self) -> str:
-        """'csv' or 'parquet'; refused when the name says neither."""
+        """'csv', 'parquet' or 'excel'; refused when the name says none of them."""
         kind = SUFFIXES.get(self.suffix)
         if kind is None:
-            raise DataError(f"the data file must end in .csv, .csv.gz, .tsv or .parquet, got {self.name!r}.")
+            raise DataError(f"the data file must end in .csv, .csv.gz, .tsv, .parquet or .xlsx, got {self.name!r}.")
         return kind
 
     @property
@@ -70,8 +73,43 @@ class Place:
             raise DataError(f"{self.name} cannot be opened: it must be a file that is there and may be read.") from None
 
 
+@dataclass(frozen=True, repr=False)
+class StandardInput(Place):
+    """What came in through a pipe, held in memory because rows are read more than once; it names no file."""
+
+    content: bytes = b""
+    public = False
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return "standard input"
+
+    @property
+    def suffix(self) -> str:
+        """By the mark that every Parquet file begins with; anything else is text."""
+        return ".parquet" if self.content.startswith(b"PAR1") else ".csv"
+
+    @property
+    def size(self) -> int:
+        """Its number of bytes."""
+        return len(self.content)
+
+    def _opened(self, how: str, **options: Any) -> Any:
+        import pyarrow as pa
+
+        return pa.BufferReader(self.content)
+
+
+@lru_cache(maxsize=1)
+def _piped(stream: Any) -> StandardInput:
+    return StandardInput("-", content=stream.buffer.read())
+
+
 def expand(text: str) -> tuple[Place, ...]:
     """The files a path, a folder, a glob or an address stands for, in order of their names."""
+    if text == "-":
+        return (_piped(sys.stdin),)
     if _ADDRESS.match(text):
         return _once(_expand_address(text)) if text.startswith("file:") else _expand_address(text)
     path = Path(text)
@@ -81,7 +119,9 @@ def expand(text: str) -> tuple[Place, ...]:
         return (Place(text),)
     found = sorted(glob(text, recursive=True))
     if not found:
-        raise DataError(f"there is no file {text!r}. Give the path of a CSV or Parquet file, a folder, or a glob.")
+        raise DataError(
+            f"there is no file {text!r}. Give the path of a CSV, Parquet or .xlsx file, a folder, or a glob."
+        )
     return _once([Place(match) for match in found])
 
 

@@ -1,4 +1,4 @@
-"""Any table as a stream of Arrow batches: NumPy, pandas, polars, Arrow, dask dataframes, CSV and Parquet files.
+"""Any table as a stream of Arrow batches: NumPy, data frames of any library, dask, CSV, Parquet and Excel files.
 
 A source knows its names and its declared kinds, counts its rows, and gives its columns piece by piece and block by
 block, so that memory is set by the block and not by the number of rows. How it is cut depends on the table alone and
@@ -7,7 +7,6 @@ not on who works on it or on what is read. Error messages name columns and row n
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +23,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from hazeglass.compute.cells import Coded, Column, of_field
+from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index, workbook
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
@@ -33,6 +33,7 @@ from hazeglass.errors import DataError
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
 _PIECE_ROWS = 1 << 18
+_KNOWN = ("builtins", "pathlib", "numpy", "pyarrow", "pandas", "dask")  # whose tables need no other library's eyes
 _AT_ONCE = 16  # footers that are looked at side by side
 
 
@@ -42,6 +43,10 @@ class TableSource(Protocol):
     @property
     def names(self) -> tuple[str, ...]:
         """Column names in order."""
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """Those that a data frame had as the names of its rows."""
 
     def kinds(self) -> dict[str, str]:
         """'continuous', 'integer' or 'other' per column: its declared type, or a guess where a file declares none."""
@@ -56,6 +61,7 @@ class TableSource(Protocol):
 def open_table(data: Any, text: TextFormat | None = None) -> TableSource:
     """Make a source of whatever the caller has; `text` says how text in it is to be read."""
     text = text or TextFormat()
+    data = in_memory(data) if type(data).__module__.partition(".")[0] not in _KNOWN else data
     source = next(made for make in SOURCES.values() if (made := make(data, text)) is not None)
     assert source.names is not None  # a header that cannot be read is refused here
     return source
@@ -114,6 +120,7 @@ class _InMemory:
     take: Callable[[int], Column]
     rows: int
     text: TextFormat
+    index: tuple[str, ...] = ()
 
     def kinds(self) -> dict[str, str]:
         return {name: _kind_of(self.take(k)) for k, name in enumerate(self.names)}
@@ -146,8 +153,12 @@ def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
         data = pa.Table.from_batches([data])
     if not isinstance(data, pa.Table):
         return None
-    names = tuple(data.column_names)
-    return _InMemory(names, lambda k: of_field(data.column(k), data.schema.field(k)), data.num_rows, text)
+    wanted = set(without_index(data.column_names))
+    data = data.select([k for k, name in enumerate(data.column_names) if name in wanted])
+    index = index_names(data.schema)
+    return _InMemory(
+        tuple(data.column_names), lambda k: of_field(data.column(k), data.schema.field(k)), data.num_rows, text, index
+    )
 
 
 def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
@@ -160,59 +171,11 @@ def _of_numpy(data: Any, text: TextFormat) -> TableSource | None:
         )
     names = tuple(f"x{k + 1}" for k in range(data.shape[1]))
     data = np.asarray(data) if isinstance(data, np.matrix) else data  # whose columns have two dimensions
-    return _InMemory(names, lambda k: _arrow_or_list(data[:, k]), len(data), text)
+    return _InMemory(names, lambda k: arrow_or_list(data[:, k]), len(data), text)
 
 
 def _of_frame(data: Any, text: TextFormat) -> TableSource | None:
     return _InMemory(*frame_columns(data), len(data), text)
-
-
-def frame_columns(data: Any) -> tuple[tuple[str, ...], Callable[[int], Column]]:
-    """The names of a data frame of any library, and how to take a column; its index is not one of them."""
-    import narwhals as nw
-
-    if hasattr(data, "iloc"):  # pandas and its like, whose names need be neither text nor of one column alone
-        return tuple(str(name) for name in data.columns), lambda k: _arrow_or_list(data.iloc[:, k])
-    try:
-        frame = nw.from_native(data, eager_only=True)
-    except TypeError:
-        raise DataError(
-            f"data must be a table (NumPy, pandas, polars, Arrow, dask) or the path of a CSV or Parquet file, "
-            f"got {type(data).__name__}."
-        ) from None
-    names = tuple(frame.columns)
-    return names, lambda k: _arrow_or_list(frame[names[k]].to_native())
-
-
-def _arrow_or_list(column: Any) -> Column:
-    """An Arrow array where the type is declared; Python's objects, each with a type of its own, stay what they are.
-
-    Which of them follows from the declared type and not from the cells.
-    """
-    import narwhals as nw
-
-    kind: Any = getattr(column, "dtype", None)
-    if isinstance(column, np.ndarray) and kind.kind == "U":
-        return _characters(column)
-    if hasattr(getattr(column, "cat", None), "codes"):  # the categories of pandas and its like
-        codes = np.asarray(column.cat.codes, dtype=np.int64)
-        return Coded(pa.array(codes, mask=codes < 0), _arrow_or_list(kind.categories.to_series()))
-    if str(kind) in ("object", "Object") or getattr(kind, "storage", "") == "python":
-        return list(column)
-    try:
-        return (
-            pa.array(column) if isinstance(column, np.ndarray) else nw.from_native(column, series_only=True).to_arrow()
-        )
-    except Exception:  # a type that Arrow does not have
-        return list(column)
-
-
-def _characters(column: npt.NDArray[np.str_]) -> list[str]:
-    """Text of NumPy's, in which a number beyond all characters becomes half a one, which is in no id and no number."""
-    plain = np.ascontiguousarray(np.ma.filled(column, ""))  # under a mask lies text that was taken back
-    codes = plain.view(np.dtype(np.uint32).newbyteorder(plain.dtype.byteorder)).copy()
-    codes[codes > sys.maxunicode] = 0xD800
-    return [str(word) for word in codes.view(plain.dtype).tolist()]
 
 
 # -------------------------------------------------------------------------------------------------------- files
@@ -224,7 +187,14 @@ def _of_files(data: Any, text: TextFormat) -> TableSource | None:
     places = expand(str(data))
     kinds = {place.kind for place in places}
     if len(kinds) > 1:
-        raise DataError(f"all files of a table must be of one kind, but {str(data)!r} matches both CSV and Parquet.")
+        raise DataError(
+            f"all files of a table must be of one kind, but {str(data)!r} matches {' and '.join(sorted(kinds))} files."
+        )
+    if kinds == {"excel"}:
+        if len(places) > 1:
+            raise DataError(f"{str(data)!r} matches several workbooks, and only one is read at a time. Name one.")
+        names, columns = workbook(places[0])
+        return _InMemory(names, columns.__getitem__, len(columns[0]), text)
     return _CsvFiles(places, text) if kinds == {"csv"} else _ParquetFiles(places, text)
 
 
@@ -252,10 +222,14 @@ class _ParquetFiles:
 
     @property
     def names(self) -> tuple[str, ...]:
-        return tuple(self._schema.names)
+        return without_index(self._schema.names)
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        return index_names(self._schema)
 
     def kinds(self) -> dict[str, str]:
-        return {str(field.name): _kind(field.type) for field in self._schema}
+        return {name: _kind(self._schema.field(name).type) for name in self.names}
 
     def sizes(self) -> list[int]:
         return [sum(rows for _, _, rows in groups) for groups in self._groups]
@@ -276,6 +250,7 @@ def _footer(place: Place) -> list[tuple[Place, int, int]]:
 class _CsvFiles:
     places: tuple[Place, ...]
     text: TextFormat
+    index = ()
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -318,6 +293,7 @@ def _of_dask(data: Any, text: TextFormat) -> TableSource | None:
 class _DaskFrame:
     frame: Any
     text: TextFormat
+    index = ()
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -24,6 +24,8 @@ _UNUSABLE = (
     "raw-unicode-escape",
     "undefined",
 )
+# What may stand between thousands, and as a pattern: for a space also those that no line breaks at.
+THOUSANDS = {",": ",", ".": r"\.", " ": "[ \u00a0\u202f]", "'": "['\u2019]"}
 BROKEN_LINES, OPEN_LINES = "\n", "\n\n"  # under these names lines are counted; no column can have them
 
 
@@ -34,6 +36,7 @@ class TextFormat:
     separator  between two cells; None: a comma, or a tab in files named .tsv
     decimal    the decimal mark, '.' or ','
     encoding   any of Python's text encodings that reads each line by itself
+    thousands  what may stand between thousands, as in 1.234,5: ',', '.', ' ' or "'"; None: nothing
     missing    what a missing cell may hold, compared without the spaces around it
     header     whether the first line holds the names; if not, `names` does
     trim       whether spaces around a name or a cell are no part of it (numbers and ids never keep them)
@@ -50,6 +53,7 @@ class TextFormat:
     names: tuple[str, ...] = ()
     trim: bool = True
     quoted_newlines: bool = False
+    thousands: str | None = None
 
     def __post_init__(self) -> None:
         for key in ("missing", "names"):
@@ -58,6 +62,11 @@ class TextFormat:
             if not isinstance(getattr(self, key), bool):
                 raise PlanError(f"text.{key} must be true or false, got {_short(getattr(self, key))}.")
         _check_marks(self.separator, self.decimal)
+        if self.thousands is not None and (self.thousands not in [*THOUSANDS] or self.thousands == self.decimal):
+            marks = ", ".join(map(repr, THOUSANDS))
+            raise PlanError(
+                f"text.thousands must be one of {marks}, and not the decimal mark, got {_short(self.thousands)}."
+            )
         _check_encoding(self.encoding)
         padded = [word for word in self.missing if word != word.strip()]
         if padded:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import SplitResult, urlsplit
 
+from hazeglass._files import take_name
 from hazeglass._http import DownloadError, HttpClient
 from hazeglass.datasets.dataset import Entry, cache_folder, entry
 from hazeglass.errors import DataError
@@ -108,9 +109,9 @@ def _write_new(path: Path, contents: bytes) -> None:
                 sink.flush()
                 os.fsync(sink.fileno())
             with contextlib.suppress(FileExistsError):
-                os.link(beside, path)
+                take_name(Path(beside), path)
         finally:
-            os.unlink(beside)
+            Path(beside).unlink(missing_ok=True)
     except OSError as error:
         raise DataError(
             f"{path.parent} cannot be written ({error.strerror}). Name another folder with HAZEGLASS_CACHE."

@@ -10,6 +10,10 @@ from hazeglass.guarantee.units import Unit
 
 FALSE_POSITIVE_RATES = (0.001, 0.01, 0.05)
 LARGEST_DELTA = 1e-3  # delta is the chance that nothing is promised: an epsilon quoted at a larger one says nothing
+WEAK_EPSILON, VERY_WEAK_EPSILON = (
+    5.0,
+    20.0,
+)  # above the first a reader is told, above the second a publisher must insist
 _CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
 
 
@@ -34,6 +38,7 @@ class Explanation:
     tradeoff: tuple[tuple[float, float], ...]
     promise: tuple[str, ...]
     not_promised: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
 
 
 @lru_cache(maxsize=16)
@@ -58,6 +63,11 @@ def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
         "are public and not protected.",
         "Several protected units that belong together (a household over many rows) are protected less than one alone.",
     )
+    right = round(100 * guarantee.best_accuracy)
+    weak = (
+        f"epsilon = {epsilon:.3g} is weak: told that one of two inputs was published, which differ in one protected "
+        f"unit, the best attack says which in {right} of 100 cases, where guessing blindly is right in 50.",
+    )
     return Explanation(
         mu=guarantee.mu,
         epsilon=epsilon,
@@ -68,4 +78,5 @@ def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
         tradeoff=tuple((i / 100, guarantee.tradeoff(i / 100)) for i in range(101)),
         promise=promise,
         not_promised=not_promised,
+        cautions=weak if epsilon > WEAK_EPSILON else (),
     )

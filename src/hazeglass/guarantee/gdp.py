@@ -71,6 +71,11 @@ class GaussianDP:
         """How often the best attack is right about someone when it is wrong about others at the given rate."""
         return 1.0 - self.tradeoff(false_positive_rate)
 
+    @property
+    def best_accuracy(self) -> float:
+        """How often the best attack is right about which of two neighbours was published; 1/2 is blind guessing."""
+        return float(ndtr(self.mu / 2))
+
     def compose(self, *others: GaussianDP) -> GaussianDP:
         """The promise of this release and the others together."""
         return GaussianDP(math.hypot(self.mu, *(other.mu for other in others)))

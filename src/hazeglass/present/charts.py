@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 Shape = Mapping[str, Any]
 
-_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 12, 12, 40
+_LEFT, _RIGHT, _TOP, _BOTTOM = 64, 22, 12, 40
 _WIDTH, _HEIGHT, _MARGIN = 180, 120, 8  # of a shape
 
 
@@ -45,7 +45,7 @@ class Axis:
         step = _round_step((self.high - self.low) / 4)
         first = math.ceil(self.low / step - 1e-9)
         count = math.floor(self.high / step + 1e-9) - first + 1
-        return [((first + k) * step, f"{(first + k) * step:,.10g}") for k in range(count)]
+        return [((first + k) * step, _tick((first + k) * step)) for k in range(count)]
 
 
 @dataclass(frozen=True)
@@ -115,6 +115,14 @@ def _drawn(line: Line, spots: list[tuple[float, float]]) -> list[Markup]:
         Markup('<polyline class="{}" points="{}"/>').format(line.style, path),
         *(Markup('<circle class="dot" cx="{}" cy="{}" r="2.5"/>').format(a, b) for a, b in dots),
     ]
+
+
+def _tick(value: float) -> str:
+    """Short enough to stand beside an axis."""
+    for size, letter in ((1e9, " G"), (1e6, " M")):
+        if abs(value) >= size:
+            return f"{value / size:,.6g}{letter}"
+    return f"{value:,.10g}"
 
 
 def _round_step(rough: float) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+LAYOUTS = ("paths", "spring", "community", "circle")  # of a picture; a page draws by paths
 LARGE = 1000  # nodes: up to here every one is drawn
 _MOST_DRAWN = 600
 _MOST_BY_STRESS = 250  # nodes of one connected part; beyond, networkx needs minutes
@@ -90,6 +91,36 @@ class Drawing:
         drawn = drawn_nodes(groups, links)
         spots = node_positions(np.asarray(links[drawn][:, drawn].toarray() > 0))
         return cls(groups, community_order(groups, links), drawn, spots)
+
+
+def arranged(weights: FloatArray, layout: str) -> FloatArray:
+    """Positions in the unit square by one of the ways that LAYOUTS names."""
+    import networkx as nx
+
+    if layout == "paths":
+        return node_positions(weights != 0)
+    graph = nx.from_numpy_array(np.abs(weights))
+    order = community_order(groups := communities(np.abs(weights)), np.abs(weights))
+    if layout == "spring":
+        spots = np.array(list(nx.spring_layout(graph, seed=0, k=2.2 / math.sqrt(len(graph)), iterations=200).values()))
+    elif layout == "circle":
+        spots = np.empty((len(graph), 2))
+        spots[order] = _circle(len(graph))
+    else:  # each community is a circle of its own, and the communities stand side by side in a large one
+        reach = np.sqrt(np.bincount(groups)) * np.where(np.bincount(groups) > 1, 1.0, 0.6)
+        angles = (np.cumsum(reach) - reach / 2) * 2 * math.pi / reach.sum()
+        middles = 1.3 * reach.sum() / math.pi * np.column_stack([np.cos(angles), np.sin(angles)])
+        spots = np.empty((len(graph), 2))
+        for group, size in enumerate(np.bincount(groups)):
+            inside = order[groups[order] == group]
+            spots[inside] = middles[group] + (reach[group] if size > 1 else 0.0) * _circle(size)
+    low, high = spots.min(axis=0), spots.max(axis=0)
+    return np.asarray((spots - low) / np.where(high > low, high - low, 1.0))
+
+
+def _circle(count: int) -> FloatArray:
+    angles = 2 * math.pi * np.arange(count) / max(1, count)
+    return np.column_stack([np.cos(angles), np.sin(angles)])
 
 
 def node_positions(adjacency: npt.NDArray[np.bool_]) -> FloatArray:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import html
+from collections.abc import Iterable
 from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
@@ -26,6 +28,19 @@ _AFTER = "\n})();\n"
 def render(template: str, *, package: str = "hazeglass.present", folder: str = "templates", **values: Any) -> str:
     """Fill a template of this package, or of another."""
     return str(_environment(package, folder).get_template(template).render(**values))
+
+
+class Page(str):
+    """The text of a page, which a notebook shows as one: in a frame of its own, where its styles reach nothing else."""
+
+    def _repr_html_(self) -> str:
+        frame = '<iframe srcdoc="{}" title="hazeglass" style="width:100%;height:46rem;border:0" sandbox="{}"></iframe>'
+        return frame.format(html.escape(self), "allow-scripts allow-downloads")
+
+
+def notes_html(title: str, sentences: Iterable[str]) -> str:
+    """A few sentences under a title, for notebooks."""
+    return render("notes.html", title=title, sentences=list(sentences))
 
 
 @functools.cache

@@ -6,8 +6,9 @@ Sign is shown by line style and hatching as well as by colour, so that nothing i
 
 from __future__ import annotations
 
+import importlib.util
+import io
 from collections.abc import Iterable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,7 @@ import numpy.typing as npt
 
 from hazeglass.errors import InputError, MissingExtraError, OutputError
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.present.layout import communities, community_order, node_positions
+from hazeglass.present.layout import LAYOUTS, arranged, communities, community_order
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,34 +30,99 @@ _POSITIVE, _NEGATIVE, _MARK = "#14507a", "#d9822b", "#6b6b6b"  # luminance 0.27,
 _HOLDS, _BROKEN = "#20639b", "#c0392b"  # a claim that an attack did not refute, or did
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
+_LONGEST_NAME = 24
 _FORMATS = (".svg", ".pdf", ".png")
 
 
-def plot_graph(names: Sequence[str], partial: FloatArray, *, ax: Axes | None = None, save: Save = None) -> Axes:
-    """Nodes and edges: `partial` holds the partial correlation of each edge and 0 elsewhere."""
+def plot_graph(
+    names: Sequence[str],
+    partial: FloatArray,
+    *,
+    layout: str = "paths",
+    size: tuple[float, float] | None = None,
+    ax: Axes | None = None,
+    save: Save = None,
+) -> Axes:
+    """Nodes and edges: `partial` holds the partial correlation of each edge and 0 elsewhere.
+
+    `layout` is one of 'paths' (as far apart as the shortest paths are long), 'spring', 'community' and 'circle'; `size`
+    the figure's in inches. Names are written where there is space, those of well-linked nodes first.
+    """
     partial = _square(partial, len(names))
-    ax = _axes(ax, (5.0, 4.0))
-    spots = node_positions(partial != 0)
+    if layout not in LAYOUTS:
+        raise InputError(f"layout must be one of {', '.join(LAYOUTS)}, got {layout!r}.")
+    side = 1.0 if len(names) <= 30 else 1.6 if len(names) <= 100 else 2.4
+    ax = _axes(ax, size or (5.5 * side, 4.4 * side))
+    spots = arranged(partial, layout)
     strongest = float(np.abs(partial).max()) or 1.0
+    thick = 1.0 if len(names) <= 100 else 0.6
     for i, j in zip(*np.nonzero(np.triu(partial, 1)), strict=True):
-        positive = partial[i, j] > 0
-        ax.plot(
-            *spots[[i, j]].T,
-            color=_POSITIVE if positive else _NEGATIVE,
-            linestyle="-" if positive else (0, (4, 2)),
-            linewidth=0.6 + 3.0 * abs(partial[i, j]) / strongest,
-            zorder=1,
-        )
-    size = 60 if len(names) <= 30 else 18
-    ax.scatter(spots[:, 0], spots[:, 1], s=size, facecolor="white", edgecolor="black", linewidth=0.8, zorder=2)
-    if len(names) <= 60:
-        for name, spot in zip(names, spots, strict=True):
-            ax.annotate(
-                _plain(name), spot, xytext=(0, 6), textcoords="offset points", ha="center", fontsize=7, zorder=3
-            )
+        ax.plot(*spots[[i, j]].T, zorder=1, **_edge_look(partial[i, j], strongest, thick))
+    dot = 60 if len(names) <= 30 else 24 if len(names) <= 100 else 12
+    ax.scatter(spots[:, 0], spots[:, 1], s=dot, facecolor="white", edgecolor="black", linewidth=0.8, zorder=2)
     ax.margins(0.08)
     ax.set_axis_off()
+    _edge_legend(ax, partial, strongest, thick)
+    _write_names(ax, names, spots, np.count_nonzero(partial, axis=1), dot)
     return _saved(ax, save)
+
+
+def _edge_look(value: float, strongest: float, thick: float) -> dict[str, Any]:
+    return {
+        "color": _POSITIVE if value > 0 else _NEGATIVE,
+        "linestyle": "-" if value > 0 else (0, (4, 2)),
+        "linewidth": thick * (0.6 + 3.0 * abs(value) / strongest),
+    }
+
+
+def _edge_legend(ax: Axes, partial: FloatArray, strongest: float, thick: float) -> None:
+    """What colour, style and width of a line mean; nothing where there is none."""
+    shown = [value for value in (strongest, strongest / 4) if (partial > 0).any()]
+    shown += [-value for value in (strongest, strongest / 4) if (partial < 0).any()]
+    if not (partial != 0).any():
+        return
+    from matplotlib.lines import Line2D
+
+    ax.legend(
+        handles=[Line2D([], [], label=f"{value:+.2g}", **_edge_look(value, strongest, thick)) for value in shown],
+        title="partial correlation",
+        title_fontsize=7,
+        fontsize=7,
+        frameon=False,
+        ncols=len(shown),
+        loc="upper center",
+        bbox_to_anchor=(0.5, 0.0),
+    )
+
+
+def _write_names(ax: Axes, names: Sequence[str], spots: FloatArray, links: npt.NDArray[np.int64], dot: float) -> None:
+    """Names beside their nodes, none on top of another or of a node; those without space are left out."""
+    from matplotlib import patheffects
+
+    figure: Any = ax.get_figure(root=True)
+    figure.draw_without_rendering()  # places are known once the layout is
+    points = ax.transData.transform(spots) * 72 / figure.dpi
+    halo = [patheffects.withStroke(linewidth=1.5, foreground="white")]
+    letters, high, gap = 4.0, 8.0, 2.5 + np.sqrt(dot) / 2
+    around = np.sqrt(dot) / 2
+    taken = [(x - around, y - around, x + around, y + around) for x, y in points]
+    for k in sorted(range(len(names)), key=lambda k: (-int(links[k]), k)):
+        text = str(names[k]) if len(str(names[k])) <= _LONGEST_NAME else f"{str(names[k])[: _LONGEST_NAME - 1]}\u2026"
+        wide = letters * len(text)
+        ways = {  # below or above the middle, and beside
+            (0.0, gap): ("center", "bottom", -wide / 2, gap),
+            (0.0, -gap): ("center", "top", -wide / 2, -gap - high),
+            (gap, 0.0): ("left", "center", gap, -high / 2),
+            (-gap, 0.0): ("right", "center", -gap - wide, -high / 2),
+        }
+        for shift, (across, up, left, low) in ways.items():
+            x, y = points[k][0] + left, points[k][1] + low
+            if any(x < box[2] and x + wide > box[0] and y < box[3] and y + high > box[1] for box in taken):
+                continue
+            taken.append((x, y, x + wide, y + high))
+            place: dict[str, Any] = {"xytext": shift, "textcoords": "offset points", "ha": across, "va": up}
+            ax.annotate(_plain(text), spots[k], fontsize=7, zorder=3, path_effects=halo, **place)
+            break
 
 
 def plot_adjacency(names: Sequence[str], partial: FloatArray, *, ax: Axes | None = None, save: Save = None) -> Axes:
@@ -211,7 +277,7 @@ def check_picture(path: Path) -> None:
 
 
 def _check_matplotlib() -> None:
-    if find_spec("matplotlib") is None:
+    if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("pictures need matplotlib. Install it with: pip install 'hazeglass[plot]'")
 
 
@@ -225,7 +291,15 @@ def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
 
     figure = Figure(figsize=size, layout="constrained")
     FigureCanvasAgg(figure)
-    return figure.add_subplot()
+    made = figure.add_subplot()
+    made._repr_png_ = lambda: _png(figure)  # type: ignore[attr-defined]  # a notebook shows it, and not its name
+    return made
+
+
+def _png(figure: Any) -> bytes:
+    sink = io.BytesIO()
+    figure.savefig(sink, format="png", dpi=110)
+    return sink.getvalue()
 
 
 def _saved(ax: Axes, save: Save) -> Axes:

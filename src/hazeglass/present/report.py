@@ -34,8 +34,13 @@ _UNIT = 10_000  # correlations travel as whole ten-thousandths
 _WIDTH, _HEIGHT, _MARGIN = 560, 460, 46
 _LABELLED_CELLS = 60
 _MOST_ROWS = 500
+_REACH = 3.0  # times the middle penalty's distance from the best one: how far up a chart of the criterion goes
+_LINKED = (
+    "How many pairs the penalised fit links at each penalty: those it cannot do without, whatever their error. Edges "
+    "are something else: pairs that stand out of their error at the false-discovery rate"
+)
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
-_SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
+_SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "export.js", "controls.js")
 _FUNCTIONS = {"hermite": "with its square and its cube", "cosines": "as three waves of its rank"}
 _CRITERIA = {
     "ebic": "the extended Bayesian information criterion",
@@ -59,6 +64,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "sentences": fit_sentences(fit),
         "paths": _paths(fit),
         "nodes": len(names),
+        "banners": _banners(fit, edges),
         "pairs": fit.get("pairs", edges.num_rows),
     }
     pairs, library = Pairs.of(names, edges), drawing_library()
@@ -75,6 +81,23 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         script=Markup(script),
         hashes=" ".join(f"'sha256-{_digest(text)}'" for text in (library, script)),
     )
+
+
+def _banners(fit: Mapping[str, Any], edges: pa.Table) -> list[tuple[str, str]]:
+    """What a reader must know before looking at the picture: a few words, and the rest."""
+    said, hidden = [], list(fit.get("hidden_columns", ()))
+    if hidden:
+        some = ", ".join(hidden[:8]) + (f" and {len(hidden) - 8} more" if len(hidden) > 8 else "")
+        rest = f"The release says too little about {some}: no edge of theirs could be found here."
+        said.append(("Noise hides columns.", rest))
+    if not fit.get("distrusted") and not any(edges["selected"].to_pylist()):
+        source = f"as informative as {fit['effective_rows']:,.0f} clean rows"
+        rest = (
+            f"No pair stands out of noise and chance at a false-discovery rate of {100 * fit['fdr']:g} %. That is no "
+            f"proof of independence: data {source} cannot tell faint dependence from none."
+        )
+        said.append(("No edge was found.", rest))
+    return said
 
 
 def _promise(fit: Mapping[str, Any]) -> tuple[str, ...]:
@@ -125,13 +148,16 @@ def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
     x = Axis("penalty (strong to weak)", min(alphas), max(alphas), log=True, flip=True)
     charts = []
     for key, label, title in (
-        ("edges", "pairs linked", "How many pairs the penalised fit links at each penalty"),
+        ("edges", "pairs linked", _LINKED),
         ("score", f"criterion ({fit.get('alpha_chosen_by', '')})", "The criterion at each penalty; the lowest wins"),
     ):
         points = [(step["alpha"], float(step[key])) for step in steps if step.get(key) is not None]
         if len(points) < 2:
             continue
         low, high = min(value for _, value in points), max(value for _, value in points)
+        if key == "score":  # a few penalties far off the best would hide where the lowest is
+            high = min(high, low + _REACH * (float(np.median([value for _, value in points])) - low)) or high
+            points = [(alpha, value) for alpha, value in points if value <= high]
         y = Axis(label, min(low, 0.0) if key == "edges" else low, high if high > low else low + 1)
         picture = chart(x, y, [Line(points, dots=True)], title=title, mark=fit["alpha"])
         charts.append({"picture": picture, "caption": title})

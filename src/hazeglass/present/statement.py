@@ -1,16 +1,21 @@
-"""statement.html: one printable page for the person who must approve a release."""
+"""statement.html: what a person who must approve a release needs to know, and on a second sheet what a board asks."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Any
 
 from markupsafe import Markup
 
+from hazeglass._version import __version__
 from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.bundle.registry import Publication
 from hazeglass.guarantee.explain import Explanation, explain
+from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.present.charts import Axis, Line, chart
-from hazeglass.present.pages import render
+from hazeglass.present.pages import Page, notes_html, render
 
 FORMS = {
     "table": "every row, with noise added to every cell",
@@ -29,14 +34,22 @@ class ColumnGroup:
     first: Column
 
 
-def statement(manifest: Manifest) -> str:
+def summary_html(manifest: Manifest, title: str) -> str:
+    """A release in a few sentences, for notebooks."""
+    return notes_html(title, explain(manifest.guarantee, manifest.unit, manifest.delta).promise)
+
+
+def statement(manifest: Manifest) -> Page:
     """The page as HTML text."""
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)
-    return render(
+    said = {key: value for key, value in vars(manifest.publication or Publication()).items() if value is not None}
+    text = render(
         "statement.html",
         manifest=manifest,
         words=words,
         what=FORMS[manifest.form],
+        said=said,
+        questions=_questions(manifest, words),
         facts=_public_facts(manifest),
         curve=_curve(words),
         tradeoff=_tradeoff(words),
@@ -45,6 +58,88 @@ def statement(manifest: Manifest) -> str:
         files=manifest.files[:_MOST_FILES],
         more_files=max(0, len(manifest.files) - _MOST_FILES),
     )
+    return Page(text)
+
+
+def _questions(manifest: Manifest, words: Explanation) -> list[tuple[str, str]]:
+    """What NIST SP 800-226 has a reader ask of a claim of differential privacy, with this release's answers."""
+    said, unit = manifest.publication or Publication(), manifest.unit
+    number, unsaid = "persons" if unit.name == "person" else "rows", "not stated"
+    book = manifest.ledger
+    composed = (
+        f"This release was charged to the ledger of {book.dataset}, as its event {book.event}; the ledger refuses what "
+        "would exceed the total."
+        if book is not None
+        else "No ledger was kept: who published the same rows before must add those promises to this one."
+    )
+    others = f" {words.cautions[0]}" if words.cautions else ""
+    return [
+        (
+            "What is released, and for what?",
+            f"{FORMS[manifest.form]}. Intended use: {said.intended_use or 'not stated'}.",
+        ),
+        ("Who answers for it?", f"{said.curator or 'Not stated'}. Questions: {said.contact or 'no contact stated'}."),
+        ("What is the unit of privacy?", f"{unit.in_words}. Neighbouring data replace one such unit by any other."),
+        ("What is the budget?", f"{words.promise[0]} {words.promise[1]}{others}"),
+        ("Why this unit and this budget?", said.justification or "No justification was stated."),
+        ("How do releases add up?", f"{composed} Promises of mu compose to the root of the sum of their squares."),
+        (
+            "What is trusted?",
+            "The publisher, who holds the rows (the central model); the operating system's randomness; the bounds, "
+            "which must not come from the data. The reader of the release is not trusted with anything.",
+        ),
+        (
+            "What was not protected?",
+            f"The number of {number}, the columns' names, kinds and bounds, and the plan; facts about the population; "
+            "how long publishing took.",
+        ),
+        (
+            "How was the noise made, and who checked it?",
+            "As exact integers, so that no rounding of floating-point numbers leaks; at most "
+            f"{manifest.delta_slack:.2g} is added to delta. `hazeglass verify` derives the promise again, `hazeglass "
+            "audit` attacks the mechanism.",
+        ),
+        ("Where, and under which terms?", f"Region: {said.region or unsaid}. Licence: {said.licence or unsaid}."),
+    ]
+
+
+def intruder_page(title: str, unit: str, quick: bool, result: Any) -> Page:
+    """The motivated-intruder test of a plan's mechanism as a page, from the result of an audit."""
+    rows = [
+        {
+            "name": ", ".join((finding.form, finding.unit, finding.noise)),
+            "claimed": f"{finding.claimed_mu:.4g}",
+            "certified": "any" if math.isinf(finding.certified_mu) else f"{finding.certified_mu:.4g}",
+            "most": f"{100 * GaussianDP(finding.claimed_mu).best_accuracy:.3g} of 100",
+            "least": "100 of 100" if math.isinf(finding.certified_mu) else f"{_right(finding.certified_mu):.3g} of 100",
+            "holds": finding.holds,
+        }
+        for finding in result.findings
+    ]
+    worst = max(rows, key=lambda row: float(str(row["most"]).split()[0]))
+    conclusion = (
+        "No attack did better than the promise allows. Whatever an intruder tries, the right candidate of two is named "
+        f"in at most {worst['most']} cases."
+        if not result.broken
+        else "An attack did better than the promise allows. Do not publish with this plan, and report it."
+    )
+    text = render(
+        "intruder.html",
+        title=title,
+        unit=unit,
+        attacks=len(rows),
+        runs="in a quick run" if quick else "in a full run",
+        confidence=f"{100 * result.confidence:g}",
+        rows=rows,
+        holds=not result.broken,
+        conclusion=conclusion,
+        version=__version__,
+    )
+    return Page(text)
+
+
+def _right(mu: float) -> float:
+    return 100 * (GaussianDP(mu).best_accuracy if mu > 0 else 0.5)
 
 
 def _public_facts(manifest: Manifest) -> list[str]:

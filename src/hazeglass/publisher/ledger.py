@@ -26,6 +26,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from hazeglass._files import flush, take_name
 from hazeglass.errors import HazeglassError, InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, compose, remaining
 from hazeglass.guarantee.units import Unit
@@ -107,9 +108,9 @@ class Ledger:
                     connection.execute("PRAGMA synchronous = EXTRA")
                     connection.execute(SCHEMA)
                     append(connection, budget.event(_now()), previous=None)
-                os.link(draft, path)  # unlike a rename, a link never replaces what is there
-                draft.unlink()
-            _sync_folder(path.parent)
+                take_name(draft, path)
+                draft.unlink(missing_ok=True)
+            flush(path.parent)
         except FileExistsError:
             raise OutputError(
                 f"A ledger must not replace a file: {path} exists. Open it, or choose another name."
@@ -249,16 +250,6 @@ def _total(mu_total: float | None, epsilon: float | None, delta: float | None) -
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the new name durable; a system that cannot open folders syncs them by itself."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
 
 
 # ------------------------------------------- one release: charge first, announce the first draw, confirm at the end

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import tomllib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from decimal import Decimal
@@ -16,12 +15,21 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from hazeglass.bundle.manifest import Column, Form
+from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit, UnitName
-from hazeglass.publisher.plan_file import check_section, check_structure, plan_text, write_new_file
+from hazeglass.publisher.plan_columns import collected, expanded
+from hazeglass.publisher.plan_file import (
+    check_section,
+    check_structure,
+    plan_text,
+    read_plan,
+    toml_document,
+    write_new_file,
+)
 
 if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview
@@ -41,7 +49,7 @@ _WHOLE = ("readings", "max_rows", "persons")
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Plan:
     """What will be released, what is protected, and how well. A plan that cannot be kept cannot be made.
 
@@ -70,6 +78,7 @@ class Plan:
     clip_radius: float | Literal["private"] | None = None
     round_integers: bool = False
     text: TextFormat = _USUAL_TEXT
+    publication: Publication | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _columns(self.columns))
@@ -79,6 +88,8 @@ class Plan:
         check_section(
             "budget", _said(**({"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}), delta=self.delta)
         )
+        if self.publication is not None:
+            check_section("publication", _said(**vars(self.publication)))
         _check_unit(self)
         _check_names(self)
         self._settle_budget()
@@ -89,34 +100,32 @@ class Plan:
         check_describable(self)
 
     @classmethod
-    def load(cls, path: str | Path) -> Plan:
-        """Read a plan.toml."""
-        path = Path(path)
-        try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise PlanError(
-                f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one."
-            ) from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise PlanError(f"the plan {str(path)!r} cannot be read as UTF-8 text: {type(error).__name__}.") from None
-        try:
-            document = tomllib.loads(text)
-        except (tomllib.TOMLDecodeError, RecursionError) as error:
-            raise PlanError(f"{path.name} must be valid TOML: {error}.") from None
-        return cls.from_dict(document)
+    def load(cls, path: str | Path, data: Any = None) -> Plan:
+        """Read a plan.toml; one with patterns (`match`) needs the `data` whose names they choose among."""
+        return cls.from_dict(toml_document(read_plan(path), Path(path).name), data)
 
     @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Plan:
+    def from_dict(cls, document: Mapping[str, Any], data: Any = None) -> Plan:
         """The plan of a document with the keys of a plan.toml."""
-        document = _plain_document(document)
+        document = expanded(_plain_document(document), data)
         check_structure(document)
         return cls(
             **document["release"],
             **document["budget"],
-            columns=tuple(Column(**entry) for entry in document["columns"]),
+            columns=collected(lambda entry: Column(**entry), document["columns"]),
             text=TextFormat(**document.get("text", {})),
+            publication=Publication(**document["publication"]) if document.get("publication") else None,
         )
+
+    @classmethod
+    def from_frame(cls, data: Any, bounds: Mapping[str, tuple[float, float]], **settings: Any) -> Plan:
+        """A plan for a table's columns of numbers, by their names and declared types; no cell is looked at.
+
+        `bounds` are (lower, upper) by name or pattern ("sensor_*"), the first that fits; `settings` a Plan's arguments.
+        """
+        from hazeglass.publisher.scaffold import frame_columns
+
+        return cls(**{"title": "My release", "form": "moments", **settings}, columns=frame_columns(data, bounds))
 
     def to_dict(self) -> dict[str, Any]:
         """The document with the keys of a plan.toml; :meth:`from_dict` makes the same plan of it."""
@@ -125,6 +134,7 @@ class Plan:
         return {
             "release": self._release(None if self.adaptive == self._adaptive_by_default else self.adaptive),
             **({"text": text} if text else {}),
+            **({"publication": _said(**vars(self.publication))} if self.publication else {}),
             "budget": {**budget, "delta": self.delta},
             "columns": [_column_document(column) for column in self.columns],
         }
@@ -158,6 +168,15 @@ class Plan:
         from hazeglass.publisher.preview import preview
 
         return preview(self, rows)
+
+    def __repr__(self) -> str:
+        promise = f"epsilon = {self.epsilon:.4g} at delta = {self.delta:g}"
+        return f"<Plan: {self.title!r}, {self.form}, {len(self.columns)} columns, protects {self.protects}, {promise}>"
+
+    def _repr_html_(self) -> str:
+        from hazeglass.publisher.preview import plan_html
+
+        return plan_html(self)
 
     @property
     def _adaptive_by_default(self) -> bool:

@@ -4,28 +4,35 @@ from __future__ import annotations
 
 import json
 import math
-import os
-import tempfile
+import secrets
+import tomllib
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+from hazeglass._files import new_file
 from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
+from hazeglass.bundle.registry import Publication
 from hazeglass.errors import OutputError, PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
+from hazeglass.publisher.plan_columns import all_of, filled, grouped
 
 __all__ = [
     "PLAN_SCHEMA",
-    "check_new_file",
     "check_section",
     "check_structure",
+    "fill_plan_file",
     "plan_text",
+    "read_plan",
+    "toml_document",
     "toml_value",
     "write_new_file",
 ]
 
 _NUMBER = {"type": "number"}
+_PUBLISHED = {"type": "string", "minLength": 1, "maxLength": 2000}
 _WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
 
 PLAN_SCHEMA: dict[str, Any] = {
@@ -64,12 +71,18 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "mu": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
             },
         },
+        "publication": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {field.name: _PUBLISHED for field in fields(Publication)},
+        },
         "text": {
             "type": "object",
             "additionalProperties": False,
             "properties": {
                 "separator": {"type": "string"},
                 "decimal": {"type": "string"},
+                "thousands": {"type": "string"},
                 "encoding": {"type": "string"},
                 "missing": _WORDS_LIST,
                 "header": {"type": "boolean"},
@@ -116,6 +129,7 @@ def check_structure(document: Mapping[str, Any]) -> None:
     """Raise a PlanError that names the first key that is missing, unknown or of the wrong kind."""
     _check(document, PLAN_SCHEMA)
     _check_text(document["release"], ("title", "id_column"))
+    _check_text(document.get("publication", {}), [field.name for field in fields(Publication)])
     for column in document["columns"]:
         _check_text(column, ("name",))
 
@@ -136,9 +150,9 @@ def _check(document: Mapping[str, Any], schema: dict[str, Any]) -> None:
     import jsonschema
 
     errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
-    first = min(errors, key=lambda error: list(map(str, error.path)), default=None)
-    if first is not None:
-        raise PlanError(_sentence(first, document))
+    found = sorted(errors, key=lambda error: list(map(str, error.path)))
+    if found:
+        raise all_of([PlanError(_sentence(error, document)) for error in found])
 
 
 def _sentence(error: Any, document: Mapping[str, Any]) -> str:
@@ -184,10 +198,10 @@ def plan_text(document: Mapping[str, Any]) -> str:
     """The document with the keys of a plan.toml, written so that reading it gives the same document."""
     check_structure(document)
     lines = ["# A hazeglass plan: everything in this file is public."]
-    for section in ("release", "text", "budget"):
+    for section in ("release", "publication", "text", "budget"):
         if section in document:
             lines += [f"[{section}]", *_pairs(document[section]), ""]
-    for column in document["columns"]:
+    for column in grouped(document["columns"]):
         lines += ["[[columns]]", *_pairs(column), ""]
     return "\n".join(lines)
 
@@ -209,25 +223,41 @@ def toml_value(value: str | bool | int | float | Sequence[str]) -> str:
     return f"[{', '.join(map(toml_value, value))}]"
 
 
-def check_new_file(out: str | Path) -> Path:
-    """The place for a file that is not there yet."""
-    out = Path(out)
-    if out.exists():
-        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.")
-    if not out.resolve().parent.is_dir():
-        raise OutputError(f"the folder of {str(out)!r} does not exist. Make it first.")
-    return out
+def read_plan(path: str | Path) -> str:
+    """The text of a plan.toml."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise PlanError(f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise PlanError(f"the plan {str(path)!r} cannot be read as UTF-8 text: {type(error).__name__}.") from None
+
+
+def toml_document(text: str, name: str) -> dict[str, Any]:
+    """What a TOML text says."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise PlanError(f"{name} must be valid TOML: {error}.") from None
+
+
+def fill_plan_file(path: str | Path, pattern: str, values: Mapping[str, Any]) -> int:
+    """Write values for all columns that fit a pattern into a plan.toml; how many there were. The file stays whole."""
+    path = Path(path)
+    text, count = filled(read_plan(path), pattern, {key: toml_value(value) for key, value in values.items()})
+    if not count:
+        raise PlanError(f"no column of {path.name} fits {pattern!r}. Check how it is written.")
+    draft = path.with_name(f".{path.name}.partial-{secrets.token_hex(8)}")
+    try:
+        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.replace(path)
+    except OSError as error:
+        draft.unlink(missing_ok=True)
+        raise OutputError(f"cannot write {str(path)!r}: {error.strerror}.") from None
+    return count
 
 
 def write_new_file(out: str | Path, text: str) -> None:
     """The file appears with all of its text, or not at all, and never in the place of another."""
-    out = check_new_file(out)
-    try:
-        with tempfile.TemporaryDirectory(prefix=".plan-", dir=out.resolve().parent) as folder:
-            draft = Path(folder) / "plan.toml"
-            draft.write_text(text, encoding="utf-8")
-            os.link(draft, out)
-    except FileExistsError:
-        raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.") from None
-    except OSError as error:
-        raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
+    with new_file(out) as draft:
+        draft.write_text(text, encoding="utf-8", newline="\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
@@ -10,22 +11,37 @@ from scipy.optimize import brentq
 from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 
 from hazeglass.bundle.manifest import Form
-from hazeglass.errors import InputError
+from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.marginal import MOST_ROUNDS
 from hazeglass.features.shaping import MOST_STAGES
-from hazeglass.guarantee.explain import Explanation, explain
+from hazeglass.guarantee.explain import VERY_WEAK_EPSILON, Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.table import TableMechanism
 
-__all__ = ["DependenceAdvice", "Preview", "dependence_advice", "epsilon_to_see", "passes", "preview"]
+__all__ = [
+    "DependenceAdvice",
+    "Preview",
+    "cautions",
+    "check_strength",
+    "dependence_advice",
+    "epsilon_to_see",
+    "passes",
+    "preview",
+]
 
 # Without the data, its spread inside the bounds must be supposed: a standard deviation of a third of the half-width
 # means that bounds lie three standard deviations from the middle.
 SUPPOSED_SPREAD = 1 / 3
 FDR, POWER = 0.1, 0.8
+_STRONG = 0.5  # few edges of real data are stronger
+_WIDE, _FEW_ROWS = 1000, 5
+_PEOPLE = re.compile(
+    r"(?i)\b(?:patient|person|people|customer|client|user|household|student|pupil|citizen|employee)s?\b"
+)
+_TIMES_FAINTER = 1.5  # curved moments are worth their price while linear ones see edges at most so much fainter
 _WHITENING = 1.25  # what whitening the cosines of a column does to the noise
 # A dependence of this strength explains about a tenth of a column's variance; who would miss it should not look for it.
 WORTHWHILE = 0.3
@@ -65,7 +81,12 @@ class DependenceAdvice:
         )
         if self.advice == "curved":
             return (first, 'Advice: "curved", unless you know that only straight lines matter and they may be faint.')
-        return (first, f'Advice: "linear"; a curve that explains a tenth of a column (strength {WORTHWHILE}) is lost.')
+        if self.curved_detectable > WORTHWHILE:
+            return (
+                first,
+                f'Advice: "linear"; a curve that explains a tenth of a column (strength {WORTHWHILE}) is lost.',
+            )
+        return (first, 'Advice: "linear", which sees much fainter edges, unless you look for curves.')
 
 
 @dataclass(frozen=True)
@@ -90,10 +111,33 @@ class Preview:
     supposed_spread: float
     dependence: DependenceAdvice | None
     passes: tuple[int, int]
+    cautions: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
         """For --json."""
-        return asdict(self)
+        return {**asdict(self), "verdict": self.verdict}
+
+    @property
+    def verdict(self) -> str:
+        """What a graph from this release can be expected to show, in plain words."""
+        smallest, best = self.chosen.detectable, min(self.forms, key=lambda form: form.detectable)
+        if smallest < _STRONG:
+            return f"Edges with a partial correlation of {smallest:.2g} or more will mostly be found."
+        if best.detectable < smallest / 2:
+            remedy = f'form = "{best.form}" would show those from {best.detectable:.2g}'
+        else:
+            remedy = "more rows, fewer columns or a larger epsilon could change that"
+        if smallest < 1:
+            return f"Expect an almost empty graph: only edges above {smallest:.2g} will mostly be found; {remedy}."
+        return f"Nothing will be seen: with this plan no edge can be found, however strong; {remedy}."
+
+    def __repr__(self) -> str:
+        return f"<Preview: {self.form}, {self.rows:,} rows, {self.columns} columns. {self.verdict}>"
+
+    def _repr_html_(self) -> str:
+        from hazeglass.present.pages import notes_html
+
+        return notes_html(f"Preview of a {self.form} release", (*self.promise.promise, self.verdict, *self.cautions))
 
 
 def preview(plan: Plan, rows: int) -> Preview:
@@ -114,7 +158,51 @@ def preview(plan: Plan, rows: int) -> Preview:
         supposed_spread=SUPPOSED_SPREAD,
         dependence=dependence_advice(plan, rows, _call_threshold(len(plan.columns)), POWER),
         passes=passes(plan),
+        cautions=cautions(plan, rows),
     )
+
+
+def cautions(plan: Plan, rows: int | None = None) -> tuple[str, ...]:
+    """What a careful colleague would ask about a plan, from what it says and from the number of rows."""
+    said = list(explain(plan.guarantee, plan.unit, plan.delta).cautions)
+    if plan.protects in ("entry", "readings", "record") and (found := _PEOPLE.search(plan.title)):
+        said.append(
+            f"The title speaks of {found[0].lower()}, and this plan protects {plan.unit.in_words}. Does one of them "
+            'have several rows? Then use protects = "person" with id_column and max_rows.'
+        )
+    wide = [one.name for one in plan.columns if one.transform is None and 0 < (one.lower or 0) * _WIDE < one.upper]
+    if wide and (plan.form == "table" or plan.scale == "linear"):
+        more = f" and {len(wide) - 1} more" if len(wide) > 1 else ""
+        said.append(
+            f"The bounds of {wide[0]!r}{more} lie a factor of {_WIDE} or more apart: if most values are near the lower "
+            'one, noise hides them. transform = "log" helps, and so do moments with scale = "scores".'
+        )
+    if rows is not None and rows < _FEW_ROWS * len(plan.columns):
+        said.append(f"{rows:,} rows are few for {len(plan.columns)} columns: leave out columns you can do without.")
+    if rows is not None and plan.delta * rows > 1:
+        said.append(
+            f"delta = {plan.delta:g} is more than 1 in {rows:,}: a release could show one whole row in that chance. "
+            "Lower it well below 1 / rows."
+        )
+    return tuple(said)
+
+
+def check_strength(plan: Plan, weak_on_purpose: bool = False) -> None:
+    """A promise that hardly protects is made on purpose or not at all."""
+    if plan.epsilon > VERY_WEAK_EPSILON and not weak_on_purpose:
+        raise PrivacyRefusal(
+            f"{explain(plan.guarantee, plan.unit, plan.delta).cautions[0]} Above {VERY_WEAK_EPSILON:g} a release is "
+            "refused unless you insist with `hazeglass publish --weak-on-purpose`. Or lower epsilon."
+        )
+
+
+def plan_html(plan: Plan) -> str:
+    """A plan as a notebook shows it: what it promises, and its columns in a few words."""
+    from hazeglass.present.pages import notes_html
+
+    words = explain(plan.guarantee, plan.unit, plan.delta).promise[:2]
+    some = ", ".join(plan.names[:12]) + (f" and {len(plan.names) - 12} more" if len(plan.names) > 12 else "")
+    return notes_html(f"Plan: {plan.title}", (*words, f"{plan.form}; columns: {some}", *cautions(plan)))
 
 
 def epsilon_to_see(plan: Plan, rows: int, partial_correlation: float) -> float | None:
@@ -255,7 +343,8 @@ def dependence_advice(plan: Plan, rows: int, threshold: float, power: float) -> 
     nine = math.sqrt(float(chndtrinc(chdtri(degrees, threshold), degrees, 1 - power)))
     linear_detectable = min(1.0, one * math.hypot(sampling, linear))
     curved_detectable = min(1.0, nine * math.hypot(sampling, _WHITENING * curved))
-    advice: Literal["linear", "curved"] = "curved" if curved_detectable <= WORTHWHILE else "linear"
+    worthwhile = curved_detectable <= min(WORTHWHILE, _TIMES_FAINTER * linear_detectable)
+    advice: Literal["linear", "curved"] = "curved" if worthwhile else "linear"
     return DependenceAdvice(linear_detectable, curved_detectable, advice, plan.dependence)
 
 

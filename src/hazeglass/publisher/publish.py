@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -18,7 +19,7 @@ from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
 from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
-from hazeglass.compute.engines import Engine, open_engine
+from hazeglass.compute.engines import Engine, open_engine, spoken
 from hazeglass.compute.places import check_apart
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError, quotes_no_cell
@@ -28,6 +29,7 @@ from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan, check_describable
+from hazeglass.publisher.plan_columns import names_an_id
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.table import TableMechanism
@@ -52,7 +54,7 @@ def publish(
     engine: str | Engine = "threads",
     simulate_seed: int | None = None,
     sign: str | Path | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
 ) -> Release:
     """Release `data` as `plan` says, into the new folder `out`.
 
@@ -67,8 +69,8 @@ def publish(
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     sign : the private key to sign the release with, as `hazeglass key new` makes it
-    progress : called with how many rows are done, at every hundredth of them; where persons are protected with their
-        number, at the end
+    progress : True for a line that says how far it is; or called with how many rows are done, at every hundredth of
+        them; where persons are protected with their number, at the end
 
     Returns
     -------
@@ -76,14 +78,16 @@ def publish(
         The release, verified as an analyst would.
     """
     if not isinstance(plan, Plan):
-        plan = Plan.load(plan)
+        plan = Plan.load(plan, data)
     key = None if sign is None else read_private_key(sign)
     secret = _bits(simulate_seed)
     target = check_new(out)
     check_apart(data, target)
+    progress = spoken(progress, "publishing")
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
+        _ask_about_people(rows)
         with charged(ledger, plan, _draws(rows), secret, target) as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             if plan.form == "table":
@@ -123,11 +127,12 @@ def rehearse(
     The rows are read to the last cell: how many cells cannot be read shows only there, and the publisher is told.
     """
     if not isinstance(plan, Plan):
-        plan = Plan.load(plan)
+        plan = Plan.load(plan, data)
     check_apart(data, check_new(out))
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data, plan.text), progress)
         check_design(rows)
+        _ask_about_people(rows)
         left = None
         if ledger is not None:
             book = Ledger.open(ledger)
@@ -166,6 +171,15 @@ def check_design(rows: Rows) -> None:
         check_synthetic_size(rows.public_range[1], len(plan.columns))
 
 
+def _ask_about_people(rows: Rows) -> None:
+    """Whether one has several rows, where a column is called as ids are; it is not named, and no cell is looked at."""
+    if rows.plan.protects != "person" and any(map(names_an_id, rows.source.names)):
+        sys.stderr.write(
+            "publisher only: a column of the data is called as ids are. Does one person have several rows? Then "
+            'protects = "person" with id_column and max_rows is the promise to make.\n'
+        )
+
+
 def _draws(rows: Rows) -> int:
     """At most how many draws of noise the release takes."""
     plan = rows.plan
@@ -198,6 +212,7 @@ def describe(
     words = explain(plan.guarantee, plan.unit, plan.delta)
     return Manifest(
         title=plan.title,
+        publication=plan.publication,
         form=plan.form,
         unit=plan.unit,
         n=n,

@@ -353,6 +353,6 @@ def _check_columns(plan: Plan, source: TableSource) -> None:
         if source.names.count(name) != 1:
             # Nothing is said of other columns: in a file without a header their names are the cells of its first row.
             raise DataError(
-                f"the plan names column {name!r}, which the data must have exactly once. Check how it is spelled, and "
-                "that the data begin with a row of names."
+                f"the plan names column {name!r}, which the data must have exactly once. Check how it is spelled, "
+                "that the data begin with a row of names, and for a text file what the plan's [text] says of it."
             )

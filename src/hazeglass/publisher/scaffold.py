@@ -7,33 +7,26 @@ encoding, kinds) is written down as a guess to be confirmed. Publishing then fol
 
 from __future__ import annotations
 
-import csv
-import io
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from hazeglass._files import check_new_file
+from hazeglass.bundle.manifest import Column
+from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.errors import DataError, quotes_no_cell
-from hazeglass.publisher.plan_file import check_new_file, toml_value, write_new_file
+from hazeglass.publisher.plan_columns import collected, grouped
+from hazeglass.publisher.plan_file import toml_value, write_new_file
 
 __all__ = ["Look", "look_at", "write_scaffold"]
 
-FIRST_BYTES = 1 << 20
-_SEPARATORS = (",", ";", "\t", "|")
-_MARKS = {  # at a file's beginning; utf-32 before utf-16, whose mark begins alike
-    b"\xef\xbb\xbf": "utf-8-sig",
-    b"\xff\xfe\0\0": "utf-32",
-    b"\0\0\xfe\xff": "utf-32",
-    b"\xff\xfe": "utf-16",
-    b"\xfe\xff": "utf-16",
-}
-_NUMBER = {mark: re.compile(rf"[+-]?(\d+({mark}\d*)?|{mark}\d+)([eE][+-]?\d+)?") for mark in (r"\.", ",")}
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _WHOLE = re.compile(r"[+-]?\d+")
 _ENOUGH = 0.9  # of a column's cells are numbers: the others will count as missing
 _GUESS = "a guess from the first lines: confirm or change"
@@ -50,6 +43,9 @@ protects = "record"         # what is hidden: "record" (a row) | "person" | "ent
 # max_rows = 8              # at most so many rows of one person are used
 # persons = 1200            # with "person": their public number, where some may have no row
 # readings = 96             # with "readings": so many cells of one column are hidden together
+
+# [publication]             # optional, for the statement, catalogues and registries: who publishes, for what, why so
+# curator = ""              # also: contact, intended_use, region, sector, licence, justification, address
 {text}
 [budget]
 epsilon = 1.0               # smaller is more private; 1 is strong, above 10 is weak
@@ -65,8 +61,7 @@ _TEXT = """
 # at on this machine: confirm or change them, because publishing follows this plan and guesses nothing.
 [text]
 {pairs}
-{warning}# missing = {missing}   # what a missing cell may hold
-"""
+{warning}{missing}"""
 _QUOTED = """\
 # Some quoted cells go over several lines. With quoted_newlines the promise needs a file without a stray quote, because
 # one takes the rows behind it into its own. Without it every line is a row, and those cells break theirs.
@@ -74,7 +69,7 @@ _QUOTED = """\
 
 _COLUMN = """
 [[columns]]
-name = {name}
+{key} = {name}
 kind = "{kind}"{guess}
 # lower =                   # to fill in
 # upper =                   # to fill in
@@ -101,27 +96,47 @@ class Look:
 
 
 def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
-    """Write a plan for `data`; returns what was found."""
-    out = check_new_file(out)
+    """Write a plan for `data`, to standard output where `out` is "-"; returns what was found."""
+    place = None if str(out) == "-" else check_new_file(out)
     look = look_at(data, header=header)
     if not look.numbers:
         raise DataError("a plan needs at least one column of numbers, and the data has none.")
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
     text = _HEAD.format(title=toml_value(title), text="" if look.text is None else _text_table(look.text))
     guess = "" if look.text is None else f"   # {_GUESS}"
-    for name, kind in look.numbers.items():
-        text += _COLUMN.format(name=toml_value(name), kind=kind, guess=guess)
-    write_new_file(out, text)
+    for entry in grouped([{"name": name, "kind": kind} for name, kind in look.numbers.items()]):
+        key = "name" if "name" in entry else "names"
+        text += _COLUMN.format(key=key, name=toml_value(entry[key]), kind=entry["kind"], guess=guess)
+    if place is None:
+        sys.stdout.write(text)
+    else:
+        write_new_file(place, text)
     return look
 
 
 def _text_table(text: TextFormat) -> str:
-    pairs = {key: getattr(text, key) or None for key in ("separator", "decimal", "encoding", "quoted_newlines")}
+    keys = ("separator", "decimal", "thousands", "encoding", "quoted_newlines")
+    pairs = {key: getattr(text, key) or None for key in keys}
+    pairs |= {"missing": None if text.missing == MISSING_WORDS else text.missing}
     lines = [f"{key} = {toml_value(value)}   # {_GUESS}" for key, value in pairs.items() if value is not None]
     if not text.header:
         lines += ["header = false", f"names = {toml_value(text.names)}   # yours to choose, in the columns' order"]
     warning = _QUOTED if text.quoted_newlines else ""
-    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=toml_value(MISSING_WORDS))
+    usual = "" if pairs["missing"] else f"# missing = {toml_value(MISSING_WORDS)}   # what a missing cell may hold\n"
+    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=usual)
+
+
+def frame_columns(data: Any, bounds: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
+    """The columns of a table that hold numbers by their declared types, with the first bounds whose name fits."""
+
+    def column(entry: dict[str, Any]) -> Column:
+        fitting = [pair for pattern, pair in bounds.items() if pattern == entry["name"]]
+        fitting += [pair for pattern, pair in bounds.items() if fnmatchcase(entry["name"], pattern)]
+        lower, upper = fitting[0] if fitting else (None, None)
+        return Column(**entry, lower=lower, upper=upper)  # type: ignore[arg-type]
+
+    numbers = look_at(data).numbers
+    return collected(column, [{"name": name, "kind": kind} for name, kind in numbers.items()])
 
 
 @quotes_no_cell
@@ -139,120 +154,20 @@ def look_at(data: Any, *, header: bool = True) -> Look:
 
 
 def _look_at_text(place: Place, header: bool) -> Look:
-    raw, whole = _first_bytes(place)
-    encoding = _encoding(raw)
-    written = _lines(raw, encoding, whole, place)
-    records = _records(written, "\t" if place.suffix == ".tsv" else ",")
-    if records is None:
-        raise DataError(f"{place.name} must be lines of cells, and its first lines cannot be read as that.")
-    separator, rows = records
-    decimal = "." if separator == "," else _decimal(rows)
-    first = [cell.strip() for cell in rows[0]]
+    found = guess_text(place)
+    text, (first, *others) = found.text, found.rows
     if header:
-        _check_header(first, decimal, place)
+        _check_header(first, text, place)
     names = first if header else [f"x{k + 1}" for k in range(len(first))]
-    cells = rows[1:] if header else rows
-    kinds = {name: _kind([row[k] for row in cells if k < len(row)], decimal) for k, name in enumerate(names)}
-    text = TextFormat(
-        separator,
-        decimal,
-        encoding,
-        header=header,
-        names=() if header else tuple(names),
-        quoted_newlines=_has_cells_of_several_lines(written, separator, whole),
-    )
-    return Look(kinds, text)
+    cells = others if header else found.rows
+    kinds = {name: _kind([row[k] for row in cells if k < len(row)], text) for k, name in enumerate(names)}
+    return Look(kinds, replace(text, header=header, names=() if header else tuple(names)))
 
 
-def _first_bytes(place: Place) -> tuple[bytes, bool]:
-    """The beginning of the file, and whether that is all of it."""
-    import pyarrow as pa
-
-    try:
-        with place.open_stream() as stream:
-            raw = bytes(stream.read(FIRST_BYTES + 1))
-    except (OSError, pa.ArrowException):
-        raise DataError(f"{place.name} cannot be read; it may be damaged or out of reach.") from None
-    return raw[:FIRST_BYTES], len(raw) <= FIRST_BYTES
-
-
-def _encoding(raw: bytes) -> str:
-    """By the mark at the file's beginning; else UTF-8 if it is that, else Latin-1, in which every byte is a letter."""
-    for mark, name in _MARKS.items():
-        if raw.startswith(mark):
-            return name
-    try:
-        raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        # Only the last character may be cut off, by the end of what was read.
-        return "utf-8" if error.reason == "unexpected end of data" and len(raw) == FIRST_BYTES else "latin-1"
-    return "utf-8"
-
-
-def _lines(raw: bytes, encoding: str, whole: bool, place: Place) -> str:
-    """The text up to its last whole line."""
-    text = raw.decode(encoding, errors="replace")
-    if not whole:
-        text = text[: 1 + max(text.rfind("\n"), text.rfind("\r"))]
-        if not text:
-            raise DataError(f"the first line of {place.name} is longer than 1 MiB: it cannot be a line of a table.")
-    if not text.strip():
-        raise DataError(f"{place.name} is empty: it must hold a header and at least 2 rows.")
-    if _CONTROL.search(text):
-        raise DataError(f"{place.name} holds bytes that no text has. Save it as CSV text in UTF-8.")
-    return text
-
-
-def _records(text: str, usual: str) -> tuple[str, list[list[str]]] | None:
-    """The separator that cuts lines most evenly into numbers, and the records it gives."""
-    found: list[tuple[tuple[float, float, int, bool], str, list[list[str]]]] = []
-    for separator in _SEPARATORS:
-        try:
-            rows = [row for row in csv.reader(io.StringIO(text, newline=""), delimiter=separator) if row]
-        except csv.Error:
-            continue
-        width = len(rows[0])
-        even = sum(len(row) == width for row in rows) / len(rows) * (1.0 if width > 1 else 0.5)
-        cells = [cell for row in rows[:1000] for cell in row]
-        numbers = max(sum(_is_number(cell, mark) for cell in cells) for mark in (".", ",")) / len(cells)
-        found.append(((even, numbers, width, separator == usual), separator, rows))
-    if not found:
-        return None
-    _, separator, rows = max(found, key=lambda candidate: candidate[0])
-    return separator, rows
-
-
-def _has_cells_of_several_lines(text: str, separator: str, whole: bool) -> bool:
-    """Whether there are such cells, and all of them are written as they should be: a stray quote is none."""
-    rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator, strict=True)
-    found, width = False, None
-    try:
-        for row in rows:
-            width = width or len(row)
-            if any("\n" in cell for cell in row):
-                if len(row) != width:
-                    return False
-                found = True
-    except csv.Error as error:
-        return found and not whole and "end of data" in str(error)  # the last cell may be cut off
-    return found
-
-
-def _decimal(rows: Sequence[Sequence[str]]) -> str:
-    """The mark that more numbers are written with."""
-    cells = [cell for row in rows for cell in row]
-    written = {mark: sum(mark in cell and _is_number(cell, mark) for cell in cells) for mark in (".", ",")}
-    return "," if written[","] > written["."] else "."
-
-
-def _is_number(cell: str, decimal: str) -> bool:
-    return _NUMBER["," if decimal == "," else r"\."].fullmatch(cell.strip()) is not None
-
-
-def _check_header(names: Sequence[str], decimal: str, place: Place) -> None:
+def _check_header(names: Sequence[str], text: TextFormat, place: Place) -> None:
     """Nothing is quoted: in a file without a header the names would be cells."""
     said = [name for name in names if name]
-    if any(_is_number(name, decimal) or name in MISSING_WORDS for name in said):
+    if any(is_number(name, text) or name in text.missing for name in said):
         raise DataError(
             f"the first line of {place.name} must hold the columns' names, and it holds numbers or words for missing "
             "cells. Add a line of names, or use --no-header if there is none."
@@ -265,9 +180,9 @@ def _check_header(names: Sequence[str], decimal: str, place: Place) -> None:
         )
 
 
-def _kind(cells: Sequence[str], decimal: str) -> str:
-    said = [cell for cell in map(str.strip, cells) if cell not in MISSING_WORDS]
-    numbers = [cell for cell in said if _is_number(cell, decimal)]
+def _kind(cells: Sequence[str], text: TextFormat) -> str:
+    said = [cell for cell in map(str.strip, cells) if cell not in text.missing]
+    numbers = [without_thousands(cell, text) for cell in said if is_number(cell, text)]
     if not numbers or len(numbers) < _ENOUGH * len(said):
         return "other"
     return "integer" if all(map(_WHOLE.fullmatch, numbers)) else "continuous"

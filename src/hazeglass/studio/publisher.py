@@ -154,7 +154,7 @@ def look_ahead(document: dict[str, Any], rows: int) -> dict[str, Any]:
     from hazeglass.publisher.plan import Plan
 
     look = Plan.from_dict(_with_stand_ins(document)).preview(rows).to_dict()
-    return {**look, **look["promise"]}
+    return {**look, **look["promise"], "cautions": look["cautions"]}
 
 
 def _with_stand_ins(document: dict[str, Any]) -> dict[str, Any]:
@@ -196,8 +196,10 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     from hazeglass.present.statement import FORMS
     from hazeglass.publisher.ledger import Ledger, charge_of
     from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.preview import check_strength
 
     plan = Plan.from_dict(document)
+    check_strength(plan)
     after = ""
     if ledger is not None:
         book = Ledger.open(ledger)
@@ -215,6 +217,7 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
 def read_plan(path: Path) -> dict[str, Any]:
     """A plan.toml, complete or not, as a document whose budget is epsilon and delta."""
     from hazeglass.guarantee.gdp import GaussianDP
+    from hazeglass.publisher.plan_columns import expanded
     from hazeglass.publisher.plan_file import check_structure
 
     if path.suffix.lower() != ".toml" or path.stat().st_size > _LARGEST_PLAN:
@@ -223,6 +226,7 @@ def read_plan(path: Path) -> dict[str, Any]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         raise PlanError(f"{path.name} must be TOML in UTF-8, and it cannot be read as that.") from None
+    document = expanded(document)
     check_structure(document)
     budget = document["budget"]
     if "mu" in budget:

@@ -59,5 +59,6 @@ export function plan() {
   if (release.form === "table" || !rows) delete release.adaptive;
   if (!rows || (release.form === "table" && release.clip_radius === "private")) delete release.clip_radius;
   const text = Object.keys(draft.text ?? {}).length ? {text: {...draft.text}} : {};
-  return {release, ...text, budget: {...draft.budget}, columns: used().map(entry)};
+  const publication = draft.publication ? {publication: {...draft.publication}} : {};
+  return {release, ...publication, ...text, budget: {...draft.budget}, columns: used().map(entry)};
 }

@@ -26,7 +26,8 @@ export async function preview() {
 
 function draw(look) {
   const size = element("p", {className: "hint size"}, whole(look.columns) + " columns, " + whole(look.rows) + " rows, as " + look.form);
-  find("preview-body").replaceChildren(size, attack(look), noise(look), edges(look), element("p", {className: "hint"},
+  const cautions = look.cautions.map((sentence) => element("p", {className: "note"}, sentence));
+  find("preview-body").replaceChildren(size, ...cautions, attack(look), noise(look), edges(look), element("p", {className: "hint"},
     "Supposing a standard deviation of " + Math.round(100 * look.supposed_spread) + " % of half the distance between the bounds. " +
     (look.rows_for_equal_noise === null ? "" : "Noise equals sampling error at about " + whole(look.rows_for_equal_noise) + " rows.")));
 }
@@ -69,8 +70,7 @@ function edges(look) {
     element("span", {className: "value"}, form.detectable < 1 ? number(form.detectable, 2) : "none")));
   const smallest = look.chosen.detectable;
   return element("div", {className: "panel", id: "edges"}, element("h3", {}, "The smallest edge that can be seen"), ...rows,
-    element("p", {className: "hint"}, smallest < 1 ? "In this form, a partial correlation of " + number(smallest, 2) + " or more is found 8 times in 10, at a false-discovery rate of 0.1." :
-      "In this form no partial correlation would stand out of the noise. Choose another form, a larger epsilon, or more rows."));
+    element("p", {className: "hint"}, look.verdict + (smallest < 1 ? " Mostly is 8 times in 10, at a false-discovery rate of 0.1." : "")));
 }
 
 const space = "http://www.w3.org/2000/svg";

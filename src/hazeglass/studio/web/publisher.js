@@ -59,7 +59,8 @@ function drawFile() {
   if (!has) return;
   find("chosen-name").textContent = placeInWords(draft.data);
   const left = draft.others.length ? "; left out, because they hold no numbers: " + draft.others.slice(0, 8).join(", ") + (draft.others.length > 8 ? ", …" : "") : "";
-  find("chosen-columns").textContent = whole(draft.columns.length) + " columns of numbers" + left;
+  const said = Object.entries(draft.text ?? {}).filter(([key]) => key !== "names").map(([key, value]) => key.replaceAll("_", " ") + " " + JSON.stringify(value));
+  find("chosen-columns").textContent = whole(draft.columns.length) + " columns of numbers" + left + (said.length ? "; read with " + said.join(", ") : "");
   find("out-folder").textContent = placeInWords(outFolder());
   drawColumns();
 }
@@ -159,7 +160,8 @@ function todo() {
   if (!draft.name.trim()) list.push("name the folder");
   find("todo").textContent = list.length ? "Still to do: " + list.join(", ") + "." : "Everything is filled in.";
   find("review").disabled = list.length > 0;
-  find("plan-save").disabled = draft.data === null;
+  find("plan-save").disabled = find("commands").disabled = draft.data === null;
+  find("script").hidden = true;
 }
 
 // ---------------------------------------------------------------------------------------------------- the plan
@@ -177,6 +179,7 @@ function takePlan(document) {
   draft.release = {protects: "record", ...document.release};
   draft.budget = {...document.budget};
   if (document.text) draft.text = document.text;
+  draft.publication = document.publication;
   for (const column of draft.columns) {
     const wanted = given.get(column.name);
     column.use = wanted !== undefined;
@@ -199,6 +202,28 @@ find("plan-save").addEventListener("click", async () => {
     download("plan.toml", await post("/publisher/plan/text", {document: plan()}));
   } catch (error) { say(find("publish-note"), error.message); }
 });
+
+// The same journey as a script, from what the form says now.
+const inShell = (text) => /^[\w.\/-]+$/.test(text) ? text : "'" + text.replaceAll("'", "'\\''") + "'";
+find("commands").addEventListener("click", async () => {
+  const panel = find("script"), opened = panel.hidden;
+  try {
+    if (opened) await writeScript();
+    panel.hidden = !opened;
+    find("commands").setAttribute("aria-expanded", String(opened));
+  } catch (error) { say(find("publish-note"), error.message); }
+});
+async function writeScript() {
+  const data = draft.data.path.split("/").pop(), out = draft.name || "release", rows = parsed(draft.rows), ledger = draft.ledger?.path?.split("/").pop();
+  find("script-plan").textContent = await post("/publisher/plan/text", {document: plan()});
+  find("script-shell").textContent = ["hazeglass plan check plan.toml", "hazeglass plan preview plan.toml --rows " + rows,
+    "hazeglass publish " + inShell(data) + " --plan plan.toml --out " + inShell(out) + (ledger ? " --ledger " + inShell(ledger) : ""),
+    "hazeglass verify " + inShell(out), "hazeglass recover " + inShell(out) + " --out " + inShell(out + "-graph")].join("\n");
+  const word = JSON.stringify;
+  find("script-python").textContent = ["import hazeglass as hg", "plan = hg.Plan.load(\"plan.toml\")", "print(plan.preview(" + rows + "))",
+    "release = hg.publish(" + word(data) + ", plan, " + word(out) + (ledger ? ", ledger=" + word(ledger) : "") + ")",
+    "hg.recover(release).save(" + word(out + "-graph") + ")"].join("\n");
+}
 
 find("again").addEventListener("click", () => {
   forget();

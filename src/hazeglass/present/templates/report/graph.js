@@ -25,7 +25,7 @@ function drawGraph() {
   const shown = d3.range(nodeCount).filter((node) => drawn(node) && (nodeCount <= mostNodes || neighbours.get(node).size > 0));
   lineLayer.selectAll("line").data([...lines].reverse(), (k) => k).join("line")
     .attr("class", kind)
-    .attr("stroke-width", (k) => (drawnCount <= 200 ? 1 : 0.4) * (0.8 + 4.6 * strength[k] / strongest))
+    .attr("stroke-width", (k) => lineWidth(strength[k]))
     .on("pointermove", (event, k) => showTip(event, describePair(k))).on("pointerleave", hideTip).order();
   nodeLayer.selectAll("circle").data(shown, (node) => node).join("circle")
     .attr("fill", tint).attr("stroke-width", nodeCount <= 100 ? 1.2 : 0.7)
@@ -100,6 +100,14 @@ function markLit() {
   const lit = litNodes(), middle = centre();
   nodeLayer.selectAll("circle").classed("dim", (node) => lit !== null && !lit.has(node)).classed("chosen", (node) => node === state.node);
   lineLayer.selectAll("line").classed("dim", (k) => middle !== null && pairs.i[k] !== middle && pairs.j[k] !== middle);
+}
+
+// How wide a line is for which strength.
+const lineWidth = (value) => (drawnCount <= 200 ? 1 : 0.4) * (0.8 + 4.6 * value / strongest);
+for (const share of [0.25, 0.5, 1]) {
+  const sample = d3.select("#widths").append("svg").attr("viewBox", "0 0 30 8").attr("aria-hidden", "true");
+  sample.append("line").attr("x2", 30).attr("y1", 4).attr("y2", 4).attr("stroke-width", lineWidth(share * strongest));
+  find("widths").append((share * strongest).toPrecision(2));
 }
 
 const zoom = d3.zoom().scaleExtent([0.5, 12]).on("zoom", (event) => {

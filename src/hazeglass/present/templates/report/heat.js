@@ -60,6 +60,8 @@ function labelRows(pen) {
   });
 }
 
+find("scale-low").textContent = pairs.s ? "0" : "\u2212" + strongest.toFixed(2);
+find("scale-high").textContent = (pairs.s ? "" : "+") + strongest.toFixed(2);
 canvas.addEventListener("pointermove", (event) => {
   const box = canvas.getBoundingClientRect();
   const column = Math.floor((event.clientX - box.left - heat.start) / heat.side);

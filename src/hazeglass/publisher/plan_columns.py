@@ -1,0 +1,197 @@
+"""Many columns in a few lines: [defaults], lists of names and patterns become one entry per column, and back.
+
+An entry of [[columns]] says which columns it is about by `name`, by `names` (a list) or by `match` (a pattern such as
+"sensor_*" over the data's names). A column that one entry names takes no other's; of two patterns the first counts.
+What an entry does not say, [defaults] says for all.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from itertools import groupby
+from typing import Any, TypeVar
+
+from hazeglass.errors import HazeglassError, PlanError
+
+T = TypeVar("T")
+_WAYS = ("name", "names", "match")
+_WITH_LEVELS = ("ordinal", "categorical", "binary")  # kinds that have no bounds
+_OF_NUMBERS = ("lower", "upper", "transform")
+_MOST_GAPS = 25
+_FEW = 8  # columns alike that are still written one by one
+_ID = re.compile(
+    r"[a-z]I[dD]$|(?i:(?:^|[_ .-])(?:id|uuid|guid|ssn)$|^(?:customer|patient|person|user|client|subject|participant"
+    r"|household|account|member|student)(?:[_ .-]?(?:no|nr|number|key|code|name))?$)"
+)
+_BLOCK = re.compile(r"(?m)^(?=[ \t]*\[\[columns\]\])")
+
+
+def names_an_id(name: str) -> bool:
+    """Whether a column is called as columns are that say whose row it is."""
+    return _ID.search(name) is not None
+
+
+def patterns(document: Mapping[str, Any]) -> list[str]:
+    """The patterns of a document, in order; names of the data are needed where there are any."""
+    entries = document.get("columns")
+    found = [entry.get("match") for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
+    return [pattern for pattern in found if isinstance(pattern, str)]
+
+
+def with_patterns_as_names(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A document in which every pattern stands for one column: enough to check all that does not need the data."""
+    entries = document["columns"]
+    return {**document, "columns": [{("name" if k == "match" else k): v for k, v in e.items()} for e in entries]}
+
+
+def expanded(document: Mapping[str, Any], data: Any = None) -> dict[str, Any]:
+    """The same document with one entry per column and no [defaults]; patterns choose among the names of `data`."""
+    given = dict(document)
+    defaults = given.pop("defaults", {})
+    if not isinstance(given.get("columns"), list) or not all(isinstance(entry, dict) for entry in given["columns"]):
+        return given  # whoever checks its structure will say so
+    if not isinstance(defaults, dict) or any(way in defaults for way in _WAYS):
+        raise PlanError("[defaults] must be a table of what columns have in common, and names no column. Correct it.")
+    wild = patterns(document)
+    if wild and data is None:
+        raise PlanError(
+            f"match = {wild[0]!r} chooses among the data's columns, so the data's names are needed. Add "
+            "--data FILE, in Python Plan.load(path, data=...), or list the columns with names = [...] instead."
+        )
+    names = _names_of(data, document.get("text")) if wild else ()
+    given["columns"] = _entries(given["columns"], defaults, names, document.get("release"))
+    return given
+
+
+def _names_of(data: Any, text: Any) -> Sequence[str]:
+    """The names of the data's columns, read as the document says; no cell is."""
+    from hazeglass.compute.tables import open_table
+    from hazeglass.compute.text import TextFormat
+
+    return open_table(data, TextFormat(**text) if isinstance(text, dict) else None).names
+
+
+def _entries(
+    columns: list[dict[str, Any]], defaults: Mapping[str, Any], names: Sequence[str], release: Any
+) -> list[dict[str, Any]]:
+    for entry in columns:
+        if len([way for way in _WAYS if way in entry]) > 1:
+            raise PlanError("an entry of [[columns]] has one of name, names and match, and one has two. Remove one.")
+    taken = {name for entry in columns for name in _named(entry)}
+    if isinstance(release, dict):
+        taken.add(release.get("id_column"))  # which is never released
+    made = []
+    for entry in columns:
+        own = {key: value for key, value in entry.items() if key not in _WAYS}
+        levelled = "levels" in own or {**defaults, **own}.get("kind") in _WITH_LEVELS
+        common = {
+            key: value for key, value in defaults.items() if not (levelled and key in ("lower", "upper", "transform"))
+        }
+        about: Iterable[Any] = _named(entry)
+        if "match" in entry:
+            about = [name for name in names if name not in taken and fnmatchcase(name, str(entry["match"]))]
+            if not about:
+                raise PlanError(f"match = {entry['match']!r} fits no column of the data. Check how it is written.")
+            taken.update(about)
+        elif not any(way in entry for way in _WAYS):
+            made.append({**common, **own})  # without a name: refused where the structure is checked
+        made += [{"name": name, **common, **own} for name in about]
+    return made
+
+
+def _named(entry: Mapping[str, Any]) -> list[Any]:
+    if "names" not in entry:
+        return [entry["name"]] if "name" in entry else []
+    listed = entry["names"]
+    if not isinstance(listed, list) or not listed or not all(isinstance(name, str) for name in listed):
+        raise PlanError("names in [[columns]] must be a list of at least one column's name. Correct it.")
+    return listed
+
+
+def collected(make: Callable[[dict[str, Any]], T], entries: Iterable[dict[str, Any]]) -> tuple[T, ...]:
+    """One value per entry; every gap is told at once."""
+    made, gaps = [], []
+    for entry in entries:
+        try:
+            made.append(make(entry))
+        except HazeglassError as error:
+            gaps.append(error)
+    if gaps:
+        raise all_of(gaps)
+    return tuple(made)
+
+
+def all_of(errors: Sequence[HazeglassError]) -> HazeglassError:
+    """One error as it is; several as one that lists them, with the remedy once where it is the same for all."""
+    if len(errors) == 1:
+        return errors[0]
+    facts, remedies = zip(*(str(error).partition(". ")[::2] for error in errors), strict=True)
+    same = len(set(remedies)) == 1
+    shown = [fact if same else str(error) for fact, error in zip(facts, errors, strict=True)]
+    more = [f"... and {len(shown) - _MOST_GAPS} more"] if len(shown) > _MOST_GAPS else []
+    gaps = (f"{len(shown)} things are missing or wrong:", *shown[:_MOST_GAPS], *more, *([remedies[0]] if same else []))
+    together = type(max(errors, key=lambda error: error.exit_status))("\n  ".join(gaps))
+    together.gaps = gaps
+    return together
+
+
+def grouped(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Runs of many entries that differ in nothing but the name, each as one with names."""
+
+    def alike(entry: Mapping[str, Any]) -> str:
+        return repr([(key, value) for key, value in entry.items() if key != "name"])
+
+    made: list[dict[str, Any]] = []
+    for _, run in groupby(entries, key=alike):
+        same = [dict(entry) for entry in run]
+        if len(same) > _FEW:
+            same = [{"names": [entry["name"] for entry in same], **{k: v for k, v in same[0].items() if k != "name"}}]
+        made += same
+    return made
+
+
+def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int]:
+    """A plan's text with these values (as TOML writes them) for every column that fits, and how many those were.
+
+    Comments and all other lines stay as they are; an entry of which some names fit becomes two.
+    """
+    head, *blocks = _BLOCK.split(text)
+    count = 0
+    for k, block in enumerate(blocks):
+        try:
+            entry = tomllib.loads(block)["columns"][0]
+        except (tomllib.TOMLDecodeError, KeyError, RecursionError) as error:
+            raise PlanError(f"the plan must be valid TOML before it is filled in: {error}.") from None
+        listed = _named(entry)
+        fitting = [name for name in listed if fnmatchcase(name, pattern)]
+        others = [name for name in listed if name not in fitting]
+        if entry.get("match") == pattern:
+            count += 1
+            blocks[k] = _set(block, values)
+        elif fitting:
+            count += len(fitting)
+            kept = "" if not others else _set(block, {"names": _list(others)}).rstrip("\n") + "\n\n"
+            blocks[k] = kept + _set(block, {"names": _list(fitting), **values} if others else values)
+    return head + "".join(blocks), count
+
+
+def _set(block: str, values: Mapping[str, str]) -> str:
+    """An entry with these keys, each in the place of its own line, of the comment that asks for it, or last."""
+    for key, value in values.items():
+        what = r"\[(?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*\].*" if key == "names" else ".*"
+        line = re.compile(rf"(?m)^[ \t]*#?[ \t]*{key}[ \t]*=[ \t]*{what}$")
+        if line.search(block):
+            block = line.sub(lambda found, new=f"{key} = {value}": new, block, count=1)  # type: ignore[misc]
+        else:
+            start, gap = block.rstrip("\n"), len(block) - len(block.rstrip("\n"))
+            block = f"{start}\n{key} = {value}" + "\n" * max(1, gap)
+    return block
+
+
+def _list(names: Sequence[str]) -> str:
+    from hazeglass.publisher.plan_file import toml_value
+
+    return toml_value(names)

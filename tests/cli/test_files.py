@@ -1,0 +1,125 @@
+"""Files in and out of the command line: standard input, one .zip, rows for other programs, and no folder named -."""
+
+import zipfile
+
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+from tests.cli.test_cli import ROWS, hazeglass, hazeglass_process
+from typer.testing import CliRunner
+
+import hazeglass as hg
+from hazeglass.cli.app import app
+
+
+@pytest.fixture
+def desk(tmp_path, plan_text):
+    (tmp_path / "data.csv").write_text(ROWS)
+    (tmp_path / "plan.toml").write_text(plan_text.replace('form = "moments"', 'form = "table"'))
+    return tmp_path
+
+
+def test_a_release_is_packed_into_one_zip_that_verifies_and_is_always_the_same(desk):
+    hg.publish(desk / "data.csv", desk / "plan.toml", desk / "release")
+    done = hazeglass("pack", "release", cwd=desk)
+    assert (done.returncode, (desk / "release.zip").is_file()) == (0, True), done.stderr
+    assert hazeglass("verify", "release.zip", cwd=desk).returncode == 0
+    assert hg.load(desk / "release.zip").table() == hg.load(desk / "release").table()
+    assert all(name.startswith("release/") for name in zipfile.ZipFile(desk / "release.zip").namelist())
+    (desk / "again").mkdir()
+    hazeglass("pack", "release", "--out", "again/release.zip", cwd=desk)
+    assert (desk / "again" / "release.zip").read_bytes() == (desk / "release.zip").read_bytes()
+    assert "already exists" in hazeglass("pack", "release", cwd=desk).stderr
+    assert "must end in .zip" in hazeglass("pack", "release", "--out", "x.rar", cwd=desk).stderr
+
+
+def test_released_rows_come_out_as_csv_or_parquet(desk):
+    rows = hg.publish(desk / "data.csv", desk / "plan.toml", desk / "release").table()
+    for name, read in (("rows.csv", csv.read_csv), ("rows.parquet", pq.read_table)):
+        done = hazeglass("export", "release", "--out", name, cwd=desk)
+        assert (done.returncode, done.stderr) == (0, "")
+        assert read(desk / name).to_pydict() == rows.to_pydict()
+    assert "as .csv or .parquet" in hazeglass("export", "release", "--out", "rows.sav", cwd=desk).stderr
+
+
+def test_a_moments_release_says_that_it_has_no_rows(desk, plan_text):
+    (desk / "moments.toml").write_text(plan_text)
+    hg.publish(desk / "data.csv", desk / "moments.toml", desk / "release")
+    done = hazeglass("export", "release", "--out", "rows.csv", cwd=desk)
+    assert (done.returncode, (desk / "rows.csv").exists()) == (2, False)
+    assert 'Ask the publisher for form = "synthetic"' in done.stderr
+
+
+def test_results_never_go_into_a_folder_named_like_standard_output(desk):
+    for command in (("publish", "data.csv", "--plan", "plan.toml"), ("recover", "data.csv")):
+        done = hazeglass(*command, "--out", "-", cwd=desk)
+        assert done.returncode == 2
+        assert "cannot go to standard output" in done.stderr
+    assert not (desk / "-").exists()
+
+
+def test_a_plan_can_be_written_to_standard_output(desk):
+    done = hazeglass("plan", "new", "data.csv", "--out", "-", cwd=desk)
+    assert done.returncode == 0
+    assert done.stdout.startswith("# A hazeglass plan")
+    assert "to fill in" in done.stdout
+    assert not (desk / "-").exists()
+
+
+def test_standard_input_can_be_published(desk):
+    out = str(desk / "release")
+    arguments = ["publish", "-", "--plan", str(desk / "plan.toml"), "--out", out]
+    done = CliRunner().invoke(app, arguments, input=ROWS)
+    assert done.exit_code == 0, done.output
+    assert hg.load(out).n == 200
+
+
+def test_rows_of_ones_own_are_recovered_from_the_command_line(desk):
+    done = hazeglass("recover", "data.csv", "--out", "graph", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert (desk / "graph" / "report.html").is_file()
+
+
+def test_a_file_that_the_plan_reads_wrongly_gets_one_sentence(desk):
+    text = ROWS.replace("a,b,c", "à,b,c")
+    (desk / "data.csv").write_bytes(text.encode("latin-1"))
+    plan = (desk / "plan.toml").read_text(encoding="utf-8").replace('name = "a"', 'name = "à"')
+    (desk / "plan.toml").write_text(plan, encoding="utf-8")
+    done = hazeglass_process("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+    assert "what the plan's [text] says of it" in done.stderr
+
+
+def test_a_very_weak_promise_needs_insistence(desk):
+    plan = (desk / "plan.toml").read_text()
+    (desk / "plan.toml").write_text(plan.replace("epsilon = 1.0", "epsilon = 30.0"))
+    command = ("publish", "data.csv", "--plan", "plan.toml", "--out", "release")
+    done = hazeglass(*command, cwd=desk)
+    assert (done.returncode, (desk / "release").exists()) == (3, False)
+    assert "refused unless you insist" in done.stderr
+    done = hazeglass(*command, "--weak-on-purpose", cwd=desk)
+    assert done.returncode == 0
+    assert "caution: epsilon = 30 is weak" in done.stderr
+    assert hazeglass("plan", "check", "plan.toml", cwd=desk).returncode == 0
+
+
+def test_many_columns_are_filled_in_from_the_command_line(desk):
+    hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
+    done = hazeglass("plan", "check", "new.toml", cwd=desk)
+    assert done.returncode == 3
+    assert [f"column '{name}' has no lower" in done.stderr for name in "abc"] == [True] * 3
+    done = hazeglass(
+        "plan", "fill", "new.toml", "--match", "*", "--lower", "-4", "--upper", "4", "--reason", "by rule", cwd=desk
+    )
+    assert "Filled in lower, upper, reason for 3 columns" in done.stdout
+    assert hazeglass("plan", "check", "new.toml", cwd=desk).returncode == 0
+    assert "say what to fill in" in hazeglass("plan", "fill", "new.toml", "--match", "a", cwd=desk).stderr
+
+
+def test_the_publisher_is_asked_about_people_where_a_column_is_called_as_ids_are(desk):
+    (desk / "data.csv").write_text("patient_id," + ROWS.replace("\n", "\n7,"))
+    done = hazeglass("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
+    assert "publisher only: a column of the data is called as ids are. Does one person have several" in done.stderr
+    done = hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
+    assert "'patient_id' is called as ids are" in done.stdout
