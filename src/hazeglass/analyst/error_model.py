@@ -197,7 +197,9 @@ class ErrorModel:
         natural = self.off - np.diag(np.diag(self.off)) + np.diag(np.diag(self.diagonal)) / 2
         many = len(natural) > _EXACT
         weights, vectors = _leading(natural, _LEADING) if many else np.linalg.eigh(natural)
-        least = (_FADED if many else _ROUNDING) * np.abs(weights).max(initial=0.0)
+        sizes = np.abs(weights)
+        # Those no larger than twice the smallest leading one are of a bulk, for which a few do not stand.
+        least = max(_FADED * sizes.max(), 2 * sizes.min()) if many else _ROUNDING * sizes.max(initial=0.0)
         kept = np.flatnonzero(np.abs(weights) > least)
         rest = self.diagonal - np.diag(np.diag(self.diagonal))
         if many:

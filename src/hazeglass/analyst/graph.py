@@ -53,6 +53,7 @@ class FitRecord:
     path                 penalties that were tried, each with its score and number of edges
     repaired_by          the largest change of an entry that an indefinite covariance needed
     standard_deviations  what each column was divided by (linear dependence)
+    skipped              which penalties were not tried, and why
     distrusted           why nothing is selected, where the release contradicts the model of its error bars
     functions            of the columns that curved dependence was looked for in: 'hermite' or 'cosines'
     ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
@@ -77,6 +78,7 @@ class FitRecord:
     hidden_columns: list[str]
     notes: list[str]
     standard_deviations: dict[str, float] | None = None
+    skipped: str | None = None
     distrusted: str | None = None
     functions: str | None = None
     ridge: float | None = None

@@ -158,6 +158,7 @@ def graph_of(
         shapes=None if pairs.block is None else _shapes(noisy, pairs.block, edges),
         weights=weights if isinstance(weights, str) else "given",
         repaired_by=choice.moved,
+        skipped=choice.skipped,
         fdr=fdr,
         solver=solution.solver,
         iterations=solution.n_iter,
