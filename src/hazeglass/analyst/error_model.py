@@ -25,7 +25,7 @@ from functools import cached_property
 import numpy as np
 
 from hazeglass.features.clipping import Widening
-from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.linalg import FloatArray, cholesky
 
 # Up to so many features the variances are exact; beyond, they are those of a few leading products, which are two where
 # rows were not clipped and fade quickly where they were.
@@ -121,6 +121,10 @@ class ErrorModel:
 
     @cached_property
     def _diagonal_root(self) -> FloatArray:
+        if len(self.diagonal) > _EXACT:
+            factor = cholesky(self.diagonal)
+            if factor is not None:
+                return np.asarray(np.triu(factor).T)
         values, vectors = np.linalg.eigh(self.diagonal)
         return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
@@ -198,8 +202,8 @@ class ErrorModel:
         many = len(natural) > _EXACT
         weights, vectors = _leading(natural, _LEADING) if many else np.linalg.eigh(natural)
         sizes = np.abs(weights)
-        # Those no larger than twice the smallest leading one are of a bulk, for which a few do not stand.
-        least = max(_FADED * sizes.max(), 2 * sizes.min()) if many else _ROUNDING * sizes.max(initial=0.0)
+        # Those not far above the smallest leading one are of a bulk, for which a few do not stand.
+        least = max(_FADED * sizes.max(), 4 * sizes.min()) if many else _ROUNDING * sizes.max(initial=0.0)
         kept = np.flatnonzero(np.abs(weights) > least)
         rest = self.diagonal - np.diag(np.diag(self.diagonal))
         if many:

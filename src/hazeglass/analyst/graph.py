@@ -98,7 +98,8 @@ class Graph:
     precision  the penalised precision matrix, on the scale named in `fit`; that of all features for curved dependence
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
                ci_high, p_value, q_value, selected (and stability, when stars chose the penalty); above a thousand
-               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million. For curved
+               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million, unless all
+               were asked for. For curved
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
                block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
@@ -255,11 +256,15 @@ class Graph:
 
         return write(self, Path(path))
 
-    def save(self, out: str | Path) -> Path:
-        """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`."""
+    def save(self, out: str | Path, *, all_pairs: bool = False) -> Path:
+        """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`.
+
+        edges.csv holds the selected pairs and the likeliest others, ten thousand in all; with `all_pairs`, edges.parquet
+        holds every pair of `edges`.
+        """
         from hazeglass.analyst.export import save
 
-        return save(self, Path(out))
+        return save(self, Path(out), all_pairs=all_pairs)
 
     def __repr__(self) -> str:
         alpha = self.fit["alpha"]

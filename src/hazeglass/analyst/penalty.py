@@ -268,7 +268,16 @@ class PenaltyPath:
         counts = tuple(self.problem.edges(fit) for fit in self.solutions)
         moved = self.problem.moved(alpha)
         return Choice(
-            method, alpha, solution, tuple(self.alphas), tuple(scores), counts, stability, fold_scores, moved, self.skipped
+            method,
+            alpha,
+            solution,
+            tuple(self.alphas),
+            tuple(scores),
+            counts,
+            stability,
+            fold_scores,
+            moved,
+            self.skipped,
         )
 
     def warn_at_the_edge(self, method: str, best: int) -> None:

@@ -271,9 +271,11 @@ class _Problem:
         from hazeglass.glasso.components import solve_problem
 
         check_diagonal(np.diagonal(self.S), penalty, self.names)
-        settings = {"solver": self.solver, "tol": self.tol, "max_iter": self.max_iter, "clock": clock}
-        answer = solve_problem(self.S, penalty, start, **settings)
-        known = answer.certificate is not None and np.isfinite(answer.certificate.gap)  # a finite gap: an estimate exists
+        solver, tol, most = self.solver, self.tol, self.max_iter
+        answer = solve_problem(self.S, penalty, start, solver=solver, tol=tol, max_iter=most, clock=clock)
+        known = answer.certificate is not None and np.isfinite(
+            answer.certificate.gap
+        )  # a finite gap: an estimate exists
         if answer.unbounded or not (answer.reached(self.tol) or known):
             refuse_if_unbounded(self.S, penalty, proven=answer.unbounded)
         return answer
