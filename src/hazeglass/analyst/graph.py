@@ -259,8 +259,8 @@ class Graph:
     def save(self, out: str | Path, *, all_pairs: bool = False) -> Path:
         """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`.
 
-        edges.csv holds the selected pairs and the likeliest others, ten thousand in all; with `all_pairs`, edges.parquet
-        holds every pair of `edges`.
+        edges.csv holds the selected pairs and the likeliest others, ten thousand in all; with `all_pairs`,
+        edges.parquet holds every pair of `edges`.
         """
         from hazeglass.analyst.export import save
 

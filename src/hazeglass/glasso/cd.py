@@ -96,7 +96,10 @@ def solve(
     clock: Clock = NO_LIMIT,
     effort: Effort = QUICK,
 ) -> Attempt:
-    """Sweep until the gap is at most tol * p, or the time is spent. An attempt without certificate means: no safe start here."""
+    """Sweep until the gap is at most tol * p, or the time is spent.
+
+    An attempt without certificate means: no safe start here.
+    """
     p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
     W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
