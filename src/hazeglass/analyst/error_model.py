@@ -33,6 +33,7 @@ _EXACT, _LEADING = 60, 12
 _ROUNDING = 1e-13  # relative
 _FADED = 1e-5  # relative: a leading product below this changes no digit that is shown
 _MANY = 128  # columns from which moments of clipped rows are those of columns that hardly share a length
+_CLOSE = 0.02  # relative
 _SMOOTH = 2e-3  # an `excess` below that of any coarse column counts as none
 _FORM_STEPS = 2e10  # of exact quadratic forms; beyond, their leading parts
 _LEAST_LEFT = 0.25  # of a variance, when what the diagonal overstates is taken off
@@ -203,7 +204,11 @@ class ErrorModel:
         weights, vectors = _leading(natural, _LEADING) if many else np.linalg.eigh(natural)
         sizes = np.abs(weights)
         # Those not far above the smallest leading one are of a bulk, for which a few do not stand.
-        least = max(_FADED * sizes.max(), 4 * sizes.min()) if many else _ROUNDING * sizes.max(initial=0.0)
+        least = (
+            max(_FADED * sizes.max(), min(4 * sizes.min(), 0.1 * sizes.max()))
+            if many
+            else _ROUNDING * sizes.max(initial=0.0)
+        )
         kept = np.flatnonzero(np.abs(weights) > least)
         rest = self.diagonal - np.diag(np.diag(self.diagonal))
         if many:
@@ -347,7 +352,9 @@ def _mean_products(weight: FloatArray, squares: FloatArray) -> FloatArray:
 
 def _divided_differences(narrow: FloatArray, wide: FloatArray, jacobian: FloatArray) -> FloatArray:
     gap = narrow[:, None] - narrow[None, :]
-    close = np.abs(gap) <= 1e-6 * float(np.abs(narrow).max())
+    # Eigenvalues that lie closer than the error of the integral behind them have no slope of their own.
+    nearby = _CLOSE if narrow.size > _MANY else 1e-6
+    close = np.abs(gap) <= nearby * float(np.abs(narrow).max())
     own = np.diag(jacobian)
     limit = 0.5 * (own[:, None] + own[None, :]) - 0.5 * (jacobian + jacobian.T)
     difference = (wide[:, None] - wide[None, :]) / np.where(close, 1.0, gap)
