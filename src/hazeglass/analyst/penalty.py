@@ -28,7 +28,6 @@ _ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent abov
 _SHARE = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
 _FIRST_SPAN, _LONGEST_SPAN = 1e-2, 1e-4
 _MOST_DEGREE = 60  # neighbours of a column, on average: a denser graph is no longer read
-_SECONDS = 10.0  # of processor time for one fit, of a thousand columns or fewer
 _DISTANCE_STEPS = 2e10  # of the search for the nearest positive semidefinite matrix, times columns cubed
 _HALVINGS = 12
 _FURTHER = {
@@ -78,7 +77,6 @@ class Problem:
             solver=self.solver,
             tol=tol or self.tol,
             max_iter=self.max_iter,
-            max_seconds=_SECONDS * max(1.0, len(self.weights) / 1000) ** 2.5,
             warm_start=before,
             device=self.device,
         )

@@ -20,6 +20,8 @@ from hazeglass.glasso.linalg import FloatArray, as_covariance, cholesky, inverse
 from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Start
 from hazeglass.glasso.penalty import Penalty, block_norms, check_diagonal, make_penalty
 
+SECONDS, MANY = 8.0, 300  # of processor time for one problem, of so many columns or fewer
+
 
 @dataclass(frozen=True, eq=False)
 class Solution(Certificate):
@@ -91,7 +93,9 @@ def graphical_lasso(
     max_iter : int, optional
         Most iterations of one solver; None for its own limit.
     max_seconds : float, optional
-        Most seconds of processor time, about: what was found by then comes back, with its gap and a warning.
+        Most seconds of processor time, about: what was found by then comes back, with its gap and a warning. None for
+        eight with solver="auto" (more from 300 columns on), which only problems close to d(S) ever need, and for no
+        limit with a solver's name.
     warm_start : Solution or array-like, optional
         A precision to begin from.
     names : sequence of str, optional
@@ -120,7 +124,10 @@ def graphical_lasso(
     [[1.1, 0.4], [0.4, 1.1]]
     """
     problem = _Problem(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
-    return problem.solve(alpha, _start_from(warm_start, problem.S.shape[0]), Clock(max_seconds))
+    rows = problem.S.shape[0]
+    if max_seconds is None and solver == "auto":
+        max_seconds = SECONDS * max(1.0, rows / MANY) ** 2.5
+    return problem.solve(alpha, _start_from(warm_start, rows), Clock(max_seconds))
 
 
 def graphical_lasso_path(
@@ -261,8 +268,8 @@ class _Problem:
         if not converged:
             warn(
                 f"{name} stopped after {steps} iterations with gap/p = {found.gap / found.precision.shape[0]:.2e} > "
-                f"tol = {self.tol:.0e}. Raise max_iter or alpha, or accept the gap: the objective is within it of the "
-                "optimum.",
+                f"tol = {self.tol:.0e}. Raise {'max_seconds' if clock.over else 'max_iter'} or alpha, or accept the gap: "
+                "the objective is within it of the optimum.",
                 ConvergenceWarning,
             )
         return Solution(**vars(found), n_iter=steps, solver=name, converged=converged, alpha=penalty.alpha)

@@ -23,7 +23,7 @@ from hazeglass.glasso import admm, cd, newton
 from hazeglass.glasso.kernels import announce_compilation, inlined, kernel
 from hazeglass.glasso.linalg import FloatArray, blank
 from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Solver, Start, certify
-from hazeglass.glasso.penalty import Penalty
+from hazeglass.glasso.penalty import Penalty, block_norms
 
 # Newton closes in within a few steps or not at all. Asked for by name, it gets its own, larger limit.
 NEWTON_STEPS = 25
@@ -48,10 +48,34 @@ def solve_problem(
 ) -> Attempt:
     """Solve a problem whose input was checked, component by component."""
     if penalty.block > 1:
-        return replace(admm.solve(S, penalty, tol=tol, max_iter=max_iter, start=start, clock=clock), solver="admm")
+        return _solve_blocks(S, penalty, start, tol=tol, max_iter=max_iter, clock=clock)
     solve = partial(solve_component, solver=solver, tol=tol, max_iter=max_iter, clock=clock)
     parts = split(S, penalty)
     return solve(S, penalty, start) if parts is None else solve_components(S, penalty, parts, start, solve)
+
+
+def _solve_blocks(
+    S: FloatArray, penalty: Penalty, start: Start | None, *, tol: float, max_iter: int | None, clock: Clock
+) -> Attempt:
+    """The same for columns of several features, by admm: blocks shorter than their penalty join no columns either."""
+    solve = partial(admm.solve, tol=tol, max_iter=max_iter, clock=clock)
+    parts = split(block_norms(S, penalty.block), penalty)
+    if parts is None:
+        return replace(solve(S, penalty, start=start), solver="admm")
+    T, W = blank(len(S)), blank(len(S))
+    total = Attempt(Certificate(T, W, 0.0, 0.0, 0.0), 0, solver="admm")
+    for columns in _batch([*parts.large, *parts.pairs, *parts.single[:, None]]):
+        rows = (columns[:, None] * penalty.block + np.arange(penalty.block)).ravel()
+        here = np.ix_(rows, rows)
+        part = None if start is None else start.part(rows)
+        answer = solve(np.ascontiguousarray(S[here]), penalty.part(columns), start=part)
+        found, sums = answer.certificate, total.certificate
+        if found is None or sums is None:
+            return replace(answer, solver="admm")
+        T[here], W[here] = found.precision, found.covariance
+        objective, gap, kkt = sums.objective + found.objective, sums.gap + found.gap, max(sums.kkt, found.kkt)
+        total = Attempt(Certificate(T, W, objective, gap, kkt), max(total.n_iter, answer.n_iter), solver="admm")
+    return total
 
 
 def solve_component(
