@@ -16,7 +16,7 @@ import numpy.typing as npt
 from scipy.special import ndtr
 
 import hazeglass as hg
-from graphs import BOUND, make_plan
+from graphs import make_plan
 from hazeglass.bundle.manifest import Part
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
@@ -50,6 +50,7 @@ class DrawnRows(Rows):
         yield self._sums(work) if isinstance(work, PieceSums) else self._counts(work.cuts)
 
     def _counts(self, cuts: tuple[FloatArray, ...]) -> list[npt.NDArray[np.int64]]:
+        # make_plan's bounds lie three standard deviations away
         shares = [np.diff(ndtr(np.concatenate([[-np.inf], 3 * one, [np.inf]]))) for one in cuts]
         return [np.append(self.rng.multinomial(self.n, share / share.sum()), 0) for share in shares]
 
@@ -80,6 +81,3 @@ def drawn_release(precision: FloatArray, n: int, seed: int, **budget: float) -> 
     manifest = write_moments(rows, collector, Serial(), SeededBits(seed))
     files = tuple(Part(name, "", 0) for name in sorted(collector.tables))
     return SimulatedRelease(Path(), replace(manifest, files=files), collector.tables)
-
-
-assert BOUND == 5.0  # standardised_rows: a third of the bounds is one standard deviation

@@ -13,6 +13,8 @@ import time
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst.recover import Step
+from hazeglass.cli import terminal
 from hazeglass.cli.terminal import Printer
 
 from .test_cli import HEADER, ROWS, hazeglass, publish, replace
@@ -232,3 +234,17 @@ def test_a_ledger_without_a_clear_budget_names_the_options(desk, budget):
     done = hazeglass("ledger", "new", "a.ledger", "--dataset", "d", *budget, cwd=desk)
     assert done.returncode == 2
     assert "--epsilon with --delta, or as --mu" in done.stderr
+
+
+def test_work_that_takes_long_says_every_few_seconds_where_it_is(monkeypatch, capsys):
+    monkeypatch.setattr(terminal, "_EVERY", 0.05)
+    with Printer().steps("recovering the graph") as step:
+        step(Step("choosing the penalty", 0.5))
+        time.sleep(0.3)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) >= 2
+    assert re.fullmatch(r"recovering the graph: choosing the penalty, 0 s so far, about 0 s left", lines[0])
+    with Printer(quiet=True).steps("recovering the graph") as step:
+        step("correcting the covariance")
+        time.sleep(0.2)
+    assert capsys.readouterr().err == ""

@@ -283,7 +283,7 @@ def _mixed_form(one: FloatArray, other: FloatArray, tilt: FloatArray, weights: F
 
 
 def _quadratic_form(vectors: FloatArray, tilt: FloatArray | None, matrix: FloatArray) -> FloatArray:
-    """sum_ab r_ija matrix_ab r_ijb: exact, or for many rows the diagonal's part and a few leading ones."""
+    """sum_ab r_ija matrix_ab r_ijb: exact, or for many rows a few leading parts and the rest of the diagonal."""
     rows, size = vectors.shape
     total = np.zeros((rows, rows))
     squares = vectors**2
@@ -294,9 +294,9 @@ def _quadratic_form(vectors: FloatArray, tilt: FloatArray | None, matrix: FloatA
                 products += tilt[i][:, None] / 2 * (squares[i] + squares)
             total[i] = np.einsum("ja,ja->j", products @ matrix, products)
         return total
-    own = np.diag(matrix)
-    total += _diagonal_form(vectors, tilt, own)
-    for value, vector in zip(*[part.T for part in _leading(matrix - np.diag(own), 2 * _LEADING)], strict=True):
+    values, axes = _leading(matrix, 2 * _LEADING)
+    total += _diagonal_form(vectors, tilt, np.diag(matrix) - axes**2 @ values)
+    for value, vector in zip(values, axes.T, strict=True):
         sums = (vectors * vector) @ vectors.T
         if tilt is not None:
             ends = squares @ vector

@@ -266,10 +266,11 @@ class _Problem:
             )
         converged = answer.reached(self.tol)
         if not converged:
+            what = "max_seconds" if clock.over else "max_iter"
             warn(
                 f"{name} stopped after {steps} iterations with gap/p = {found.gap / found.precision.shape[0]:.2e} > "
-                f"tol = {self.tol:.0e}. Raise {'max_seconds' if clock.over else 'max_iter'} or alpha, or accept the gap: "
-                "the objective is within it of the optimum.",
+                f"tol = {self.tol:.0e}. Raise {what} or alpha, or accept the gap: the objective is within it of the "
+                "optimum.",
                 ConvergenceWarning,
             )
         return Solution(**vars(found), n_iter=steps, solver=name, converged=converged, alpha=penalty.alpha)
