@@ -52,7 +52,8 @@ def test_json_quiet_and_prose(desk, name):
     for option in ("--json", "--quiet", None):
         done = hazeglass(*command, *([option] if option else []), cwd=desk)
         assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        said = [line for line in done.stderr.splitlines() if " s so far" not in line or option == "--quiet"]
+        assert said == []  # but for lines of progress where a machine is slow
         if option == "--json":
             assert key in json.loads(done.stdout)
         else:
