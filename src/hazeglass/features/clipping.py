@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-_DRAWS, _MOST_CELLS = 1 << 14, 1 << 21  # lengths of many columns vary less, and fewer draws tell as much of them
+_DRAWS, _MOST_CELLS = 1 << 14, 1 << 20  # lengths of many columns vary less, and fewer draws tell as much of them
 _SEED = 20_240_229
 _ITERATIONS, _MEMORY = 300, 5
 _TOLERANCE = 1e-8
