@@ -5,7 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from hazeglass.analyst.error_model import ErrorModel, widened_error
+from hazeglass.analyst import error_model
+from hazeglass.analyst.error_model import ErrorModel, _diagonal_form, _mixed_form, _quadratic_form, widened_error
+from hazeglass.features import clipping
 from hazeglass.features.clipping import widen
 
 
@@ -147,3 +149,63 @@ def test_many_columns_use_a_few_products_and_lose_nothing_that_matters(monkeypat
     np.testing.assert_allclose(
         quick.partial_correlation_sd(precision), exact.partial_correlation_sd(precision), rtol=0.03
     )
+
+
+def row_products(vectors, tilt, i, j):
+    """v_i v_j + (tilt_ij / 2)(v_i^2 + v_j^2), entry by entry."""
+    return vectors[i] * vectors[j] + tilt[i, j] / 2 * (vectors[i] ** 2 + vectors[j] ** 2)
+
+
+def test_forms_in_matrix_products_are_the_sums_they_stand_for():
+    rng = np.random.default_rng(0)
+    one, other, tilt = rng.standard_normal((3, 6, 6))
+    tilt, weights = (tilt + tilt.T) / 2, rng.random(6)
+    matrix = rng.standard_normal((6, 6)) @ np.diag(rng.random(6))
+    matrix = matrix + matrix.T
+    diagonal, quadratic = (form(one, tilt, w) for form, w in ((_diagonal_form, weights), (_quadratic_form, matrix)))
+    mixed = _mixed_form(one, other, tilt, weights)
+    for i, j in ((0, 1), (2, 2), (5, 3)):
+        r, s = row_products(one, tilt, i, j), row_products(other, tilt, i, j)
+        assert diagonal[i, j] == pytest.approx(r**2 @ weights)
+        assert mixed[i, j] == pytest.approx((r * s) @ weights)
+        assert quadratic[i, j] == pytest.approx(r @ matrix @ r)
+
+
+def test_leading_parts_of_a_quadratic_form_are_all_of_it_where_its_rank_is_low(monkeypatch):
+    rng = np.random.default_rng(1)
+    vectors, tilt = rng.standard_normal((2, 70, 70)) / 8
+    tilt, loads = (tilt + tilt.T) / 2, rng.standard_normal((70, 3))
+    matrix = loads @ loads.T
+    exact = _quadratic_form(vectors, tilt, matrix)
+    monkeypatch.setattr(error_model, "_FORM_STEPS", 0)
+    assert np.allclose(_quadratic_form(vectors, tilt, matrix), exact)
+
+
+@pytest.mark.parametrize("radius", [1.0, 1.3])
+def test_clipped_rows_of_many_columns_have_the_error_that_a_larger_sample_gives(monkeypatch, radius):
+    """Closely spaced eigenvalues and few draws: slopes between them must not blow up the error."""
+    p, n = 160, 50_000
+    rng = np.random.default_rng(2)
+    sigma = np.kron(np.eye(p // 8), np.full((8, 8), 0.3)) + 0.7 * np.eye(p)
+    sigma += (noise := rng.standard_normal((p, p)) * 0.002) + noise.T
+    found = widen(0.8 * sigma, radius * math.sqrt(p), np.zeros(p))
+    assert found is not None
+    many = [widened_error(found, size, sd).entry_variance for size, sd in ((n, 0.0), (math.inf, 0.01))]
+    upper = np.triu_indices(p, 1)
+    scale = float(np.mean(np.diag(found.covariance)))
+    assert n * np.median(many[0][upper]) == pytest.approx(scale**2, rel=0.15)
+    monkeypatch.setattr(error_model, "_MANY", 1000)
+    monkeypatch.setattr(clipping, "_MOST_CELLS", 1 << 22)
+    clipping._normal_points.cache_clear()
+    closer = widen(0.8 * sigma, radius * math.sqrt(p), np.zeros(p))
+    monkeypatch.setattr(error_model, "_divided_differences", smooth_slopes)
+    for (size, sd), known in zip(((n, 0.0), (math.inf, 0.01)), many, strict=True):
+        sampled = widened_error(closer, size, sd).entry_variance
+        assert np.median(known[upper] / sampled[upper]) == pytest.approx(1, abs=0.05)
+    clipping._normal_points.cache_clear()
+
+
+def smooth_slopes(narrow, wide, jacobian):
+    """The slope of the eigenvalues as a smooth function, which no noise of single ones disturbs."""
+    slope = np.sum(narrow * wide) / np.sum(narrow**2)
+    return np.where(np.eye(narrow.size, dtype=bool), np.diag(jacobian), slope)

@@ -7,10 +7,11 @@ import xml.etree.ElementTree as ElementTree
 import networkx
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.export import never_a_formula
+from hazeglass.analyst.export import likeliest, never_a_formula, precision_table
 from hazeglass.analyst.graph import Graph
 from hazeglass.errors import InputError
 
@@ -162,3 +163,41 @@ def test_column_names_are_no_formulas_in_edges_csv_and_numbers_keep_their_sign(t
         assert float(edges[0]["partial_correlation"]) == graph.edges["partial_correlation"][0].as_py() < 0
     assert graph.edges["source"][0].as_py() == "=cmd|'/c calc'!A1"  # in Python names stay as they are
     assert {edge["source"] for edge in graph.edges.to_pylist()} | {"plain"} == set(names)
+
+
+def many_pairs(selected=0):
+    """Twenty thousand pairs whose p-values grow with their number."""
+    number = np.arange(20_000)
+    return pa.table(
+        {
+            "partial_correlation": np.linspace(0.5, 0.0, number.size),
+            "p_value": np.linspace(1e-9, 1.0, number.size),
+            "selected": number < selected,
+        }
+    )
+
+
+def test_edges_csv_holds_the_selected_pairs_and_the_likeliest_others():
+    assert likeliest(many_pairs(), 10_000)["p_value"].to_pylist() == many_pairs()["p_value"].to_pylist()[:10_000]
+    assert likeliest(many_pairs(15_000), 10_000).num_rows == 15_000
+    unknown = many_pairs().set_column(1, "p_value", pa.nulls(20_000, pa.float64()))
+    assert likeliest(unknown, 100)["partial_correlation"].to_numpy().min() > 0.49
+
+
+def test_a_precision_of_more_than_a_thousand_rows_is_written_entry_by_entry():
+    names = [f"x{k}" for k in range(1001)]
+    matrix = np.eye(1001)
+    matrix[3, 5] = matrix[5, 3] = -0.25
+    table = precision_table(matrix, names)
+    assert table.column_names == ["row", "column", "precision"]
+    assert table.num_rows == 1002
+    assert {"row": "x3", "column": "x5", "precision": -0.25} in table.to_pylist()
+    assert precision_table(np.eye(2), ["a", "b"]).column_names == ["a", "b"]
+
+
+def test_all_pairs_go_into_a_parquet_file_when_asked_for(tmp_path):
+    rows = np.random.default_rng(0).standard_normal((300, 4))
+    hg.recover(rows, alpha=0.2, all_pairs=True).save(tmp_path / "graph", all_pairs=True)
+    assert pq.read_table(tmp_path / "graph" / "edges.parquet").num_rows == 6
+    hg.recover(rows, alpha=0.2).save(tmp_path / "other")
+    assert not (tmp_path / "other" / "edges.parquet").exists()

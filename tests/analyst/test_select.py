@@ -1,12 +1,14 @@
 """Every way of choosing a penalty works on every release it applies to, and says so when it does not."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst import penalty
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.penalty import PenaltyPath, Problem, given, pair_weights
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning
@@ -131,3 +133,60 @@ def test_choosing_the_smallest_penalty_warns():
     with pytest.warns(SelectionWarning, match="smallest penalty"):
         graph = hg.recover(rows, select="cv")
     assert math.isfinite(graph.fit["alpha"])
+
+
+def noisy_problem(p=40, noise=0.15, seed=0):
+    """A chain seen through so much noise that its covariance is indefinite."""
+    rng = np.random.default_rng(seed)
+    S = 0.5 ** np.abs(np.subtract.outer(np.arange(p), np.arange(p)))
+    dirt = np.triu(noise * rng.standard_normal((p, p)), 1)
+    return Problem(S + dirt + dirt.T, np.ones((p, p)), noise=noise)
+
+
+def test_a_path_ends_where_noise_alone_moves_an_entry_as_much_and_says_so():
+    problem = noisy_problem(noise=0.02)
+    path = PenaltyPath(problem, least=problem.noise)
+    list(path.fits())
+    assert 0.02 <= min(path.alphas) < 0.03
+    assert not path.can_extend or min(path.alphas) > 1.001 * path.floor
+    assert "noise alone" in path.skipped
+
+
+def test_a_path_keeps_away_from_where_an_estimate_hardly_exists_and_never_measures_the_distance(monkeypatch):
+    def measured(*_, **__):
+        raise AssertionError("d(S) was measured")
+
+    problem = noisy_problem()
+    distance = problem.distance
+    monkeypatch.setattr(penalty, "psd_distance", measured)
+    again = Problem(problem.covariance, problem.weights)
+    path = PenaltyPath(again)
+    list(path.fits())
+    assert min(path.alphas) > 1.05 * distance
+    assert all(fit.converged for fit in path.solutions)
+    assert "d(S)" in path.skipped
+    assert PenaltyPath(again, [1.0, 0.5]).skipped is None
+
+
+def test_a_path_ends_where_a_graph_is_too_dense_to_be_read(monkeypatch):
+    monkeypatch.setattr(penalty, "_MOST_DEGREE", 4)
+    path = PenaltyPath(noisy_problem(noise=0.02))
+    counts = [path.problem.edges(fit) for fit in path.fits()]
+    assert counts[-1] > 2 * 40 >= counts[-2]
+    assert not path.can_extend
+    assert "no longer read" in path.skipped
+
+
+def test_a_fit_that_takes_too_long_ends_the_path(monkeypatch):
+    path = PenaltyPath(noisy_problem(noise=0.02))
+    fit = Problem.fit
+    monkeypatch.setattr(Problem, "fit", lambda *given: replace(fit(*given), converged=given[1] > 0.3))
+    fits = list(path.fits())
+    assert [one.converged for one in fits] == [True] * (len(fits) - 1) + [False]
+    assert "did not arrive in its time" in path.skipped
+
+
+def test_fit_json_says_which_penalties_were_not_tried():
+    graph = hg.recover(np.column_stack([chain_rows(3000)[name].to_numpy() for name in "abcde"]))
+    assert graph.fit["skipped"].startswith("Penalties below ")
+    assert min(step["alpha"] for step in graph.fit["path"]) >= 0.9 / math.sqrt(3000)

@@ -24,6 +24,7 @@ for (const size of [11, 50, 200]) {
     const {page, seen, close} = await open(browser, `report-${size}`);
     const first = await count(page);
     assert.ok(first > 0);
+    if (size > 150) await page.locator("#fold").click();
     assert.equal(await drawn(page), first);
     assert.equal(await rows(page), Math.min(100, first));
     await slide(page, "rate", 0);
@@ -118,10 +119,26 @@ test("the matrix answers the mouse and follows the colour scheme", async () => {
   await close();
 });
 
+test("a large graph begins with folded communities, which open on click", async () => {
+  const {page, seen, close} = await open(browser, "report-600");
+  const folds = await page.locator("#graph circle.fold").count(), circles = await page.locator("#graph circle").count();
+  assert.ok(folds > 5 && circles < 300);
+  await page.locator("#graph circle.fold").first().click();
+  assert.equal(await page.locator("#graph circle.fold").count(), folds - 1);
+  assert.ok(await page.locator("#graph circle").count() > circles);
+  await page.locator("#fold").click();
+  assert.equal(await page.locator("#graph circle.fold").count(), folds);
+  await page.locator("#search").fill("bus 7");
+  assert.equal(await page.locator("#graph circle.chosen").count(), 1);
+  assert.deepEqual(seen.console, []);
+  await close();
+});
+
 test("ten thousand columns stay usable", async () => {
   const {page, seen, close} = await open(browser, "report-10000");
   assert.equal(await page.locator("#count").textContent(), "25,000");
   assert.match(await page.locator("#limit").textContent(), /largest communities, \d+ columns of 10,000/);
+  await page.locator("#fold").click();
   const circles = await page.locator("#graph circle").count();
   assert.ok(circles > 50 && circles <= 600);
   assert.ok(await drawn(page) <= 1500);

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hazeglass.errors import ConvergenceWarning, SolverInputError, UnboundedObjectiveError
-from hazeglass.glasso import graphical_lasso
+from hazeglass.glasso import components, graphical_lasso
 from hazeglass.glasso.distance import psd_distance
 from hazeglass.glasso.penalty import block_norms
 
@@ -117,3 +117,15 @@ def test_input_that_makes_no_sense_is_refused(change, message):
     arguments = {"alpha": 0.1, "block_size": 2, **change}
     with pytest.raises(SolverInputError, match=message):
         graphical_lasso(np.eye(6), **arguments)
+
+
+def test_independent_groups_of_columns_are_solved_apart_with_the_same_answer(monkeypatch):
+    S = np.zeros((30, 30))
+    for first in range(0, 30, 6):
+        S[first : first + 6, first : first + 6] = random_covariance(2, 3, np.random.default_rng(first))
+    apart = graphical_lasso(S, 0.2, block_size=3, tol=1e-8)
+    monkeypatch.setattr(components, "split", lambda *_: None)
+    whole = graphical_lasso(S, 0.2, block_size=3, tol=1e-8)
+    assert apart.objective == pytest.approx(whole.objective, abs=1e-6)
+    assert np.allclose(apart.precision, whole.precision, atol=1e-3)
+    check_certificate(apart, S, 0.2, 3)

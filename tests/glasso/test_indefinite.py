@@ -11,7 +11,7 @@ from covariance_problems import indefinite_family
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from hazeglass.errors import UnboundedObjectiveError
+from hazeglass.errors import ConvergenceWarning, UnboundedObjectiveError
 from hazeglass.glasso import graphical_lasso
 from hazeglass.glasso.distance import psd_distance
 
@@ -125,3 +125,14 @@ def test_five_hundred_indefinite_matrices_of_5_to_100_columns() -> None:
                 graphical_lasso(S, 0.5 * lowest / p)
             refused += 1
     assert refused == 20
+
+
+def test_a_fit_whose_time_is_spent_hands_back_what_it_has_and_says_so() -> None:
+    S = indefinite_family(1, 60, 5)
+    alpha = 1.001 * psd_distance(S, np.ones_like(S), rtol=1e-5).upper
+    began = time.process_time()
+    with pytest.warns(ConvergenceWarning, match="Raise max_seconds or alpha"):
+        answer = graphical_lasso(S, alpha, max_seconds=0.3)
+    assert time.process_time() - began < 6
+    assert not answer.converged
+    np.linalg.cholesky(answer.precision)

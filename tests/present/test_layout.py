@@ -6,8 +6,9 @@ from itertools import pairwise
 import networkx as nx
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
-from hazeglass.present.layout import communities, community_order, drawn_nodes, node_positions
+from hazeglass.present.layout import Drawing, communities, community_order, drawn_nodes, node_positions
 
 
 def blocks(*sizes, bridge=True):
@@ -101,3 +102,19 @@ def test_a_community_too_large_for_the_picture_is_shown_around_its_best_linked_n
     assert len(drawn) == 600
     assert max(dict(graph.degree).items(), key=lambda entry: entry[1])[0] in drawn
     assert nx.is_connected(graph.subgraph(drawn.tolist()))
+
+
+def test_communities_of_a_large_graph_are_discs_apart_from_each_other():
+    rng = np.random.default_rng(0)
+    group = np.arange(300) // 20
+    linked = np.triu((group[:, None] == group[None, :]) & (rng.random((300, 300)) < 0.3), 1)
+    linked[0, 25] = linked[40, 299] = True
+    drawing = Drawing.of(csr_array((linked | linked.T).astype(float)))
+    assert drawing.spots.shape == (300, 2)
+    assert drawing.spots.min() >= 0
+    assert drawing.spots.max() <= 1
+    centres = np.array([drawing.spots[drawing.groups == k].mean(axis=0) for k in range(15)])
+    reach = [np.linalg.norm(drawing.spots[drawing.groups == k] - centres[k], axis=1).max() for k in range(15)]
+    apart = np.linalg.norm(centres[:, None] - centres[None, :], axis=2) + np.eye(15)
+    assert apart.min() > 0.8 * 2 * np.median(reach)
+    assert np.array_equal(drawing.spots, Drawing.of(csr_array((linked | linked.T).astype(float))).spots)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import numpy.typing as npt
@@ -176,7 +176,7 @@ class Measured:
         signs = Presence.of_signs(self.signs.second, present, float(self.signs.second_noise_sd[0, -1]))
         return independent.with_signs(of, signs)
 
-    @property
+    @cached_property
     def links(self) -> list[Link] | None:
         """What scores, or cells in a box, say of the columns; None for cells as they are."""
         if self.scale == "scores":

@@ -25,12 +25,17 @@ from functools import cached_property
 import numpy as np
 
 from hazeglass.features.clipping import Widening
-from hazeglass.glasso.linalg import FloatArray
+from hazeglass.glasso.linalg import FloatArray, cholesky
 
 # Up to so many features the variances are exact; beyond, they are those of a few leading products, which are two where
 # rows were not clipped and fade quickly where they were.
 _EXACT, _LEADING = 60, 12
 _ROUNDING = 1e-13  # relative
+_FADED = 1e-5  # relative: a leading product below this changes no digit that is shown
+_MANY = 128  # columns from which moments of clipped rows are those of columns that hardly share a length
+_CLOSE = 0.02  # relative
+_SMOOTH = 2e-3  # an `excess` below that of any coarse column counts as none
+_FORM_STEPS = 2e10  # of exact quadratic forms; beyond, their leading parts
 _LEAST_LEFT = 0.25  # of a variance, when what the diagonal overstates is taken off
 
 
@@ -104,8 +109,7 @@ class ErrorModel:
         """One draw of the error, for a parametric bootstrap."""
         p = len(self.off)
         off = np.triu(rng.standard_normal((p, p)) * np.sqrt(self.off), 1)
-        values, vectors = np.linalg.eigh(self.diagonal)
-        drawn = off + off.T + np.diag(vectors @ (np.sqrt(np.maximum(values, 0.0)) * rng.standard_normal(p)))
+        drawn = off + off.T + np.diag(self._diagonal_root @ rng.standard_normal(p))
         if self.tied is not None:
             product = np.outer(self.tied, rng.standard_normal(p))
             drawn = drawn + product + product.T
@@ -115,6 +119,15 @@ class ErrorModel:
         if self.own is not None:
             drawn = drawn + np.diag(np.sqrt(self.own) * rng.standard_normal(p))
         return np.asarray(drawn if self.stretch is None else drawn * self.stretch)
+
+    @cached_property
+    def _diagonal_root(self) -> FloatArray:
+        if len(self.diagonal) > _EXACT:
+            factor = cholesky(self.diagonal)
+            if factor is not None:
+                return np.asarray(np.triu(factor).T)
+        values, vectors = np.linalg.eigh(self.diagonal)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
     @cached_property
     def entry_variance(self) -> FloatArray:
@@ -146,20 +159,18 @@ class ErrorModel:
 
     def _diagonal_variance(self, load: FloatArray, tilt: FloatArray) -> FloatArray:
         """What `own` and `excess` add to the variance of a D b + (tilt / 2)(a D a + b D b), a and b rows of `load`."""
-        total = np.zeros_like(load)
         own = np.zeros(len(load)) if self.own is None else self.own
         excess = np.zeros(len(load)) if self.excess is None else self.excess
-        if not (own.any() or excess.any()):
+        total = _diagonal_form(load, tilt, own)
+        coarse = np.flatnonzero(np.abs(excess) > _SMOOTH)
+        if coarse.size == 0:
             return total
-        seen = [(weight, load @ gram, gram) for weight, gram, _ in self._products(self.basis)] if excess.any() else []
-        for i in range(len(load)):
-            rows = _row_products(load, tilt, i)
-            total[i] += rows**2 @ own
-            for weight, across, gram in seen:
-                taken = rows * excess
-                total[i] += weight * 2 * np.einsum("ja,ja->j", taken @ gram**2, taken)
-                total[i] -= weight * 4 * np.sum(taken * _row_products(across, tilt, i), axis=1)
-        return (total + total.T) / 2
+        some, taken = load[:, coarse], excess[coarse]
+        squares = np.zeros((coarse.size, coarse.size))
+        for weight, gram, _ in self._products(self.basis):
+            squares += weight * gram[np.ix_(coarse, coarse)] ** 2
+            total -= 4 * weight * _mixed_form(some, load @ gram[:, coarse], tilt, taken)
+        return total + 2 * _quadratic_form(some, tilt, squares * np.outer(taken, taken))
 
     def block_covariances(self, load: FloatArray, size: int) -> FloatArray:
         """Covariance of the entries of every block i < j of load D load^T, row by row: (pairs, size^2, size^2)."""
@@ -189,11 +200,18 @@ class ErrorModel:
         2 off_aa is a covariance, or for many features its variances alone; None where nothing is left.
         """
         natural = self.off - np.diag(np.diag(self.off)) + np.diag(np.diag(self.diagonal)) / 2
-        weights, vectors = np.linalg.eigh(natural)
-        kept = np.flatnonzero(np.abs(weights) > _ROUNDING * np.abs(weights).max(initial=0.0))
+        many = len(natural) > _EXACT
+        weights, vectors = _leading(natural, _LEADING) if many else np.linalg.eigh(natural)
+        sizes = np.abs(weights)
+        # Those not far above the smallest leading one are of a bulk, for which a few do not stand.
+        least = (
+            max(_FADED * sizes.max(), min(4 * sizes.min(), 0.1 * sizes.max()))
+            if many
+            else _ROUNDING * sizes.max(initial=0.0)
+        )
+        kept = np.flatnonzero(np.abs(weights) > least)
         rest = self.diagonal - np.diag(np.diag(self.diagonal))
-        if len(natural) > _EXACT:
-            kept = kept[np.argsort(-np.abs(weights[kept]))[:_LEADING]]
+        if many:
             rest = np.diag(self.diagonal) - 2 * vectors[:, kept] ** 2 @ weights[kept]
         some = np.abs(rest).max(initial=0.0) > _ROUNDING * np.diag(self.diagonal).max(initial=0.0)
         return weights[kept], vectors[:, kept].T, rest if some else None
@@ -221,19 +239,70 @@ class ErrorModel:
             total += weight * part
         rest = self._forms[2]
         if rest is not None:
-            for i in range(len(vectors)):
-                rows = _row_products(vectors, tilt, i)
-                total[i] += rows**2 @ rest if rest.ndim == 1 else np.einsum("ja,ja->j", rows @ rest, rows)
+            total += (_diagonal_form if rest.ndim == 1 else _quadratic_form)(vectors, tilt, rest)
         return np.asarray((total + total.T) / 2)
 
 
-def _row_products(vectors: FloatArray, tilt: FloatArray | None, i: int) -> FloatArray:
-    """v_ia v_ja + (tilt_ij / 2)(v_ia^2 + v_ja^2) for all j and a."""
-    rows = vectors[i] * vectors
-    if tilt is not None:
-        squares = vectors**2
-        rows += tilt[i][:, None] / 2 * (squares[i] + squares)
-    return np.asarray(rows)
+# Forms in r_ij = v_i v_j + (tilt_ij / 2)(v_i^2 + v_j^2), entry by entry, for the rows v of a matrix and all i, j.
+
+
+def _leading(matrix: FloatArray, most: int) -> tuple[FloatArray, FloatArray]:
+    """The eigenvalues of a symmetric matrix that are largest in size, and their vectors."""
+    from scipy.sparse.linalg import eigsh
+
+    if not matrix.any() or len(matrix) <= 2 * most:
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
+    values, vectors = eigsh(matrix, most, v0=np.ones(len(matrix)), tol=1e-9)
+    return values, vectors
+
+
+def _diagonal_form(vectors: FloatArray, tilt: FloatArray | None, weights: FloatArray) -> FloatArray:
+    """sum_a weights_a r_ija^2."""
+    if not weights.any():
+        return np.zeros((len(vectors), len(vectors)))
+    squares = vectors**2
+    both = (squares * weights) @ squares.T
+    if tilt is None:
+        return np.asarray(both)
+    cubes = (squares * weights * vectors) @ vectors.T
+    fourth = np.diag(both)
+    return np.asarray(both + tilt * (cubes + cubes.T) + tilt**2 / 4 * (fourth[:, None] + fourth[None, :] + 2 * both))
+
+
+def _mixed_form(one: FloatArray, other: FloatArray, tilt: FloatArray, weights: FloatArray) -> FloatArray:
+    """sum_a weights_a r_ija r'_ija, r' with the rows of another matrix."""
+    product, first, second = one * other, one**2, other**2
+    both = (product * weights) @ product.T
+    cubes = (one * second * weights) @ one.T + (other * first * weights) @ other.T
+    crossed = (first * weights) @ second.T
+    own = np.diag(crossed)
+    return np.asarray(
+        both + tilt / 2 * (cubes + cubes.T) + tilt**2 / 4 * (own[:, None] + own[None, :] + crossed + crossed.T)
+    )
+
+
+def _quadratic_form(vectors: FloatArray, tilt: FloatArray | None, matrix: FloatArray) -> FloatArray:
+    """sum_ab r_ija matrix_ab r_ijb: exact, or for many rows a few leading parts and the rest of the diagonal."""
+    rows, size = vectors.shape
+    total = np.zeros((rows, rows))
+    squares = vectors**2
+    if rows**2 * size**2 <= _FORM_STEPS:
+        for i in range(rows):
+            products = vectors[i] * vectors
+            if tilt is not None:
+                products += tilt[i][:, None] / 2 * (squares[i] + squares)
+            total[i] = np.einsum("ja,ja->j", products @ matrix, products)
+        return total
+    values, axes = _leading(matrix, 2 * _LEADING)
+    total += _diagonal_form(vectors, tilt, np.diag(matrix) - axes**2 @ values)
+    for value, vector in zip(values, axes.T, strict=True):
+        sums = (vectors * vector) @ vectors.T
+        if tilt is not None:
+            ends = squares @ vector
+            sums += tilt / 2 * (ends[:, None] + ends[None, :])
+        total += value * sums**2
+    return total
 
 
 def widened_error(widening: Widening, n: float, noise_sd: float) -> ErrorModel:
@@ -246,10 +315,12 @@ def widened_error(widening: Widening, n: float, noise_sd: float) -> ErrorModel:
     squares, shrink = widening.squares, widening.shrink
     positive = np.maximum(widening.wide, 0.0)
     # Sampling errors are those of products about the mean; the mean itself is subtracted.
-    clipped = shrink[:, None] * squares * np.maximum(widening.wide - widening.offset**2, 0.0)
-    products = (clipped.T @ clipped) / len(squares)
-    sampling_off = products / n
-    sampling_diagonal = (products - np.outer(clipped.mean(axis=0), clipped.mean(axis=0))) / n
+    spread = np.maximum(widening.wide - widening.offset**2, 0.0)
+    sampling_off = sampling_diagonal = np.zeros_like(widening.vectors)
+    if math.isfinite(n):
+        products = np.outer(spread, spread) * _mean_products(shrink**2, squares)
+        means = spread * (shrink @ squares) / len(squares)
+        sampling_off, sampling_diagonal = products / n, (products - np.outer(means, means)) / n
     jacobian = np.asarray(np.linalg.inv(_moments_jacobian(positive, squares, shrink)), dtype=np.float64)
     slope = _divided_differences(widening.narrow, widening.wide, jacobian)
     off = slope**2 * (sampling_off + noise_sd**2)
@@ -262,13 +333,28 @@ def _moments_jacobian(positive: FloatArray, squares: FloatArray, shrink: FloatAr
     lengths = np.maximum(squares @ positive, np.finfo(float).tiny)
     pull = np.where(shrink < 1, shrink / lengths, 0.0)
     kept = shrink @ squares / len(squares)
-    mixed = (pull[:, None] * squares).T @ squares / len(squares)
-    return np.asarray(np.diag(kept) - positive[:, None] * mixed)
+    return np.asarray(np.diag(kept) - positive[:, None] * _mean_products(pull, squares))
+
+
+def _mean_products(weight: FloatArray, squares: FloatArray) -> FloatArray:
+    """E[weight g_a^2 g_b^2] for all a and b, weight being a function of the length of x.
+
+    Of many columns no two have a share in the length that matters, and it is E[weight g_a^2] E[weight g_b^2] /
+    E[weight], three times that for a = b: closer than the mean over a sample would be.
+    """
+    if squares.shape[1] <= _MANY:
+        return np.asarray((weight[:, None] * squares).T @ squares / len(squares))
+    own, mean = weight @ squares / len(squares), float(weight.mean())
+    found = np.outer(own, own) / (mean or 1.0)
+    np.fill_diagonal(found, 3 * np.diag(found))
+    return found
 
 
 def _divided_differences(narrow: FloatArray, wide: FloatArray, jacobian: FloatArray) -> FloatArray:
     gap = narrow[:, None] - narrow[None, :]
-    close = np.abs(gap) <= 1e-6 * float(np.abs(narrow).max())
+    # Eigenvalues that lie closer than the error of the integral behind them have no slope of their own.
+    nearby = _CLOSE if narrow.size > _MANY else 1e-6
+    close = np.abs(gap) <= nearby * float(np.abs(narrow).max())
     own = np.diag(jacobian)
     limit = 0.5 * (own[:, None] + own[None, :]) - 0.5 * (jacobian + jacobian.T)
     difference = (wide[:, None] - wide[None, :]) / np.where(close, 1.0, gap)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +13,7 @@ import numpy as np
 from hazeglass._files import new_file
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, OutputError
+from hazeglass.glasso.linalg import FloatArray
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
     from hazeglass.analyst.graph import Graph
     from hazeglass.bundle.reader import Release
 
+MOST_LINES = 10_000  # of edges.csv, unless more pairs are selected
+_LARGE = 1000  # rows of a matrix that is written as such
 _NOT_ATTRIBUTES = ("source", "target", "selected")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 # What a spreadsheet takes for the start of a formula, at the start of a cell or behind what it may take for a separator
@@ -59,23 +63,54 @@ def write(graph: Graph, path: Path) -> Path:
     return path
 
 
-def save(graph: Graph, out: Path) -> Path:
-    """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`."""
-    import pyarrow as pa
+def save(graph: Graph, out: Path, *, all_pairs: bool = False) -> Path:
+    """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`.
+
+    edges.csv holds the selected pairs and the likeliest others, ten thousand in all; with `all_pairs`, edges.parquet
+    holds every pair that the graph lists.
+    """
     import pyarrow.parquet as pq
 
     from hazeglass.present.report import report
 
     with new_folder(out) as folder:
-        write_csv(graph.edges, folder / "edges.csv")
-        # one named column per node or feature; rows are in the same order
-        columns = [np.ascontiguousarray(column) for column in graph.precision.T]
-        pq.write_table(pa.table(columns, names=list(graph.features or graph.names)), folder / "precision.parquet")
+        write_csv(likeliest(graph.edges, MOST_LINES), folder / "edges.csv")
+        if all_pairs:
+            pq.write_table(graph.edges, folder / "edges.parquet")
+        pq.write_table(precision_table(graph.precision, graph.features or graph.names), folder / "precision.parquet")
         write(graph, folder / "graph.graphml")
         text = json.dumps(dict(graph.fit), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(graph.names, graph.edges, graph.fit), encoding="utf-8")
     return out
+
+
+def likeliest(edges: pa.Table, most: int) -> pa.Table:
+    """The selected pairs, and of the others those with the smallest p-values, as many as there is space for."""
+    if edges.num_rows <= most:
+        return edges
+    selected = edges["selected"].to_numpy()
+    # Where error bars cannot be trusted there are no p-values: then by the size of the estimate.
+    unlikely = np.nan_to_num(edges["p_value"].to_numpy().astype(np.float64), nan=1.0)
+    size = np.abs(edges["partial_correlation"].to_numpy())
+    order = np.lexsort((-size, unlikely, ~selected))
+    return edges.take(np.sort(order[: max(most, int(selected.sum()))]))
+
+
+def precision_table(precision: FloatArray, names: Sequence[str]) -> pa.Table:
+    """One named column per row of the matrix, rows in the same order.
+
+    Of a matrix with more than a thousand rows, its entries that are not zero, one by one: `row` and `column` are names,
+    and each pair is there once.
+    """
+    import pyarrow as pa
+
+    if len(names) <= _LARGE:
+        return pa.table([np.ascontiguousarray(column) for column in precision.T], names=list(names))
+    rows, columns = np.nonzero(np.triu(precision))
+    known = pa.array(names)
+    ends = (pa.DictionaryArray.from_arrays(pa.array(place.astype(np.int32)), known) for place in (rows, columns))
+    return pa.table([*ends, precision[rows, columns]], names=["row", "column", "precision"])
 
 
 def never_a_formula(text: str) -> str:

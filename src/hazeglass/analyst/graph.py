@@ -55,6 +55,7 @@ class FitRecord:
     path                 penalties that were tried, each with its score and number of edges
     repaired_by          the largest change of an entry that an indefinite covariance needed
     standard_deviations  what each column was divided by (linear dependence)
+    skipped              which penalties were not tried, and why
     distrusted           why nothing is selected, where the release contradicts the model of its error bars
     functions            of the columns that curved dependence was looked for in: 'hermite' or 'cosines'
     ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
@@ -79,6 +80,7 @@ class FitRecord:
     hidden_columns: list[str]
     notes: list[str]
     standard_deviations: dict[str, float] | None = None
+    skipped: str | None = None
     distrusted: str | None = None
     functions: str | None = None
     ridge: float | None = None
@@ -98,7 +100,8 @@ class Graph:
     precision  the penalised precision matrix, on the scale named in `fit`; that of all features for curved dependence
     edges      an Arrow table, one row per pair: source, target, precision, partial_correlation, std_error, ci_low,
                ci_high, p_value, q_value, selected (and stability, when stars chose the penalty); above a thousand
-               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million. For curved
+               nodes the pairs that are edges, have a precision, or come next in likelihood: half a million, unless all
+               were asked for. For curved
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
                block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
@@ -267,11 +270,15 @@ class Graph:
 
         return write(self, Path(path))
 
-    def save(self, out: str | Path) -> Path:
-        """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`."""
+    def save(self, out: str | Path, *, all_pairs: bool = False) -> Path:
+        """Write edges.csv, precision.parquet, graph.graphml, fit.json and report.html into the new folder `out`.
+
+        edges.csv holds the selected pairs and the likeliest others, ten thousand in all; with `all_pairs`,
+        edges.parquet holds every pair of `edges`.
+        """
         from hazeglass.analyst.export import save
 
-        return save(self, Path(out))
+        return save(self, Path(out), all_pairs=all_pairs)
 
     def __repr__(self) -> str:
         alpha = self.fit["alpha"]

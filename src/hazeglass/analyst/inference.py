@@ -165,7 +165,7 @@ def _pilot_at(noisy: NoisyCovariance, deviations: float, free: Problem) -> Solut
     movable = free.weights * ~np.eye(len(noisy.names), dtype=bool)
     deviation = noisy.block_sd()[movable > 0] / movable[movable > 0]
     alpha = deviations * float(deviation.mean())
-    while psd_distance(noisy.covariance, movable, threshold=alpha).upper >= alpha:
+    while not free.is_safe(alpha) and psd_distance(noisy.covariance, movable, threshold=alpha).upper >= alpha:
         alpha *= 1.5
     return free.fit(alpha)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -13,9 +14,9 @@ import numpy.typing as npt
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning, warn
 from hazeglass.glasso import Solution, graphical_lasso
-from hazeglass.glasso.distance import Distance, psd_distance
-from hazeglass.glasso.linalg import FloatArray
-from hazeglass.glasso.penalty import block_norms
+from hazeglass.glasso.distance import MAX_STEPS, Distance, psd_distance
+from hazeglass.glasso.linalg import FloatArray, cholesky
+from hazeglass.glasso.penalty import block_norms, make_penalty
 
 WEIGHTS = ("noise", "uniform")
 Weights = str | npt.ArrayLike  # one of WEIGHTS, or what each pair pays
@@ -26,9 +27,16 @@ _NONZERO = 1e-10
 _ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent above it
 _SHARE = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
 _FIRST_SPAN, _LONGEST_SPAN = 1e-2, 1e-4
-# Penalties must stay above d(S), the distance to the positive semidefinite cone;
-# this much above it the solvers arrive without trouble.
-_ABOVE_DISTANCE = 1.05
+_MOST_DEGREE = 60  # neighbours of a column, on average: a denser graph is no longer read
+_DISTANCE_STEPS = 2e10  # of the search for the nearest positive semidefinite matrix, times columns cubed
+_HALVINGS = 12
+_FURTHER = {
+    "noise": "noise alone moves an entry by as much",
+    "barely": "so near d(S), the distance of an indefinite covariance to the positive semidefinite cone, an estimate "
+    "hardly exists",
+    "dense": f"a graph with more than {_MOST_DEGREE} neighbours per column is no longer read",
+    "slow": "the last fit did not arrive in its time",
+}
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +44,7 @@ class Problem:
     """One covariance and what its pairs pay: solved at any penalty, repaired where a penalty needs that.
 
     weights  what each pair of columns pays, times alpha; a pair is a block of size x size entries
+    noise    the penalty that is as large as what noise leaves in an entry
     """
 
     covariance: FloatArray
@@ -46,11 +55,16 @@ class Problem:
     tol: float = 1e-6
     max_iter: int | None = None
     device: str = "cpu"
+    noise: float = 0.0
 
     @classmethod
     def of(cls, noisy: NoisyCovariance, weights: Weights = "noise", **settings: Any) -> Problem:
         """The problem of a covariance whose error is known; `settings` are the other fields."""
-        return cls(noisy.covariance, pair_weights(weights, noisy.block_sd()), noisy.size, **settings)
+        sd = noisy.block_sd()
+        paid = pair_weights(weights, sd)
+        pays = ~np.eye(len(sd), dtype=bool) & (paid > 0) & np.isfinite(paid)
+        noise = float(np.mean(sd[pays] / paid[pays])) if pays.any() else 0.0
+        return cls(noisy.covariance, paid, noisy.size, noise=noise, **settings)
 
     def fit(self, alpha: float, before: Solution | None = None, tol: float | None = None) -> Solution:
         """One graphical lasso, begun from a neighbour on the path."""
@@ -69,7 +83,13 @@ class Problem:
 
     @cached_property
     def _nearest(self) -> Distance:
-        return psd_distance(self.covariance, self.weights, block=self.size, rtol=_ROUGHLY)
+        steps = int(np.clip(_DISTANCE_STEPS / len(self.covariance) ** 3, 20, MAX_STEPS))
+        return psd_distance(self.covariance, self.weights, block=self.size, rtol=_ROUGHLY, max_steps=steps)
+
+    def is_safe(self, alpha: float) -> bool:
+        """Whether a positive definite start is at hand at this penalty, which is then well above d(S)."""
+        penalty = make_penalty(len(self.weights), alpha, self.weights, self.penalize_diagonal, self.size)
+        return cholesky(penalty.safe_start(self.covariance)) is not None
 
     @cached_property
     def distance(self) -> float:
@@ -84,6 +104,8 @@ class Problem:
         The nearest positive semidefinite matrix W lies at d(S) in the weighted max norm. Going the share t of the way
         leaves (1 - t) d(S), and the penalised likelihood has a maximum once that is below alpha.
         """
+        if self.is_safe(alpha):
+            return self
         distance = self._nearest.upper
         if distance < alpha or distance == 0:
             return self
@@ -128,6 +150,7 @@ class Choice:
     stability    how often each pair was an edge over the subsamples, at the chosen penalty (stars only)
     fold_scores  the criterion of every fold along the path, one row per fold (cross-validation only)
     moved        the largest change of an entry that an indefinite covariance needed at the chosen penalty
+    skipped      which penalties were not tried, and why
     """
 
     method: str
@@ -139,6 +162,7 @@ class Choice:
     stability: FloatArray | None = None
     fold_scores: FloatArray | None = None
     moved: float = 0.0
+    skipped: str | None = None
 
 
 def given(problem: Problem, alpha: float) -> Choice:
@@ -158,23 +182,30 @@ def given(problem: Problem, alpha: float) -> Choice:
 class PenaltyPath:
     """Decreasing penalties with their fits: those given, or so many from the one that empties the graph.
 
-    The latter extends itself on demand. Where a given penalty is too small for an indefinite covariance, that is moved.
+    The latter extends itself on demand, down to `least`, the smallest that is worth trying, and only as far as
+    estimates are found without trouble. It ends where a graph is too dense to be read or a fit takes too long. Where a
+    given penalty is too small for an indefinite covariance, that is moved.
     """
 
-    def __init__(self, problem: Problem, alphas: int | npt.ArrayLike = GRID) -> None:
-        self.problem = problem
+    def __init__(self, problem: Problem, alphas: int | npt.ArrayLike = GRID, least: float = 0.0) -> None:
+        self.problem, self._end = problem, ""
         self._tol = problem.tol if problem.size == 1 else max(problem.tol, ROUGH)
         norms = block_norms(problem.covariance, problem.size)
         off = ~np.eye(len(norms), dtype=bool) & (problem.weights > 0)
         self.top = 1.0001 * float((norms[off] / problem.weights[off]).max(initial=1e-3))
-        self.floor = max(_LONGEST_SPAN * self.top, _ABOVE_DISTANCE * problem.distance)
+        lowest = self._lowest(_LONGEST_SPAN * self.top)
+        self.floor = max(lowest, min(least, self.top))
+        self._end = "noise" if self.floor > lowest else self._end
+        self._stopped = False
         self.alphas: list[float] = []
         self.solutions: list[Solution] = []
         self._grid = int(alphas) if isinstance(alphas, int | np.integer) else 0
         if isinstance(alphas, int | np.integer):
             if alphas < 1:
                 raise InputError(f"alphas must be at least one penalty, got {alphas}.")
-            self._next = _geometric(self.top, max(_FIRST_SPAN * self.top, self.floor), self._grid)
+            bottom = _FIRST_SPAN * self.top if lowest <= _FIRST_SPAN * self.top else self.floor
+            grid = _geometric(self.top, bottom, self._grid)
+            self._next = [alpha for alpha in grid if alpha >= 0.999 * self.floor]
         else:
             wanted = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
             if wanted.size == 0 or not np.all(np.isfinite(wanted) & (wanted > 0)):
@@ -184,18 +215,41 @@ class PenaltyPath:
     @property
     def can_extend(self) -> bool:
         """Whether smaller penalties than the last are worth trying and have an estimate."""
-        return self._grid > 0 and self.alphas[-1] > 1.001 * self.floor
+        return self._grid > 0 and not self._stopped and self.alphas[-1] > 1.001 * self.floor
+
+    def _lowest(self, wanted: float) -> float:
+        """The wanted penalty, or the smallest above it at which an estimate is found without trouble."""
+        if self.problem.is_safe(wanted):
+            return wanted
+        self._end = "barely"
+        low, high = wanted, max(self.top, wanted)
+        for _ in range(_HALVINGS):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self.problem.is_safe(middle) else (middle, high)
+        return high
 
     def fits(self) -> Iterator[Solution]:
         """Fit the penalties that are next, two decades of them at first, one more each time; largest first."""
         if self.alphas:
             last = self.alphas[-1]
             self._next = _geometric(last / 1.3, max(last / 10, self.floor), max(1, self._grid // 2))
+        p = len(self.problem.weights)
         for alpha in self._next:
             before = self.solutions[-1] if self.solutions else None
             self.solutions.append(self.problem.at(alpha).fit(alpha, before, self._tol))
             self.alphas.append(alpha)
             yield self.solutions[-1]
+            dense = self.problem.edges(self.solutions[-1]) > _MOST_DEGREE * p / 2
+            if self._grid and (dense or not self.solutions[-1].converged):
+                self._stopped, self._end = True, "dense" if dense else "slow"
+                return
+
+    @property
+    def skipped(self) -> str | None:
+        """Which penalties were not tried, and why."""
+        if not self._grid or not self._end:
+            return None
+        return f"Penalties below {self.alphas[-1]:.3g} were not tried: {_FURTHER[self._end]}."
 
     def choice(
         self,
@@ -211,7 +265,18 @@ class PenaltyPath:
             solution = self.problem.at(alpha).fit(alpha, solution)
         counts = tuple(self.problem.edges(fit) for fit in self.solutions)
         moved = self.problem.moved(alpha)
-        return Choice(method, alpha, solution, tuple(self.alphas), tuple(scores), counts, stability, fold_scores, moved)
+        return Choice(
+            method,
+            alpha,
+            solution,
+            tuple(self.alphas),
+            tuple(scores),
+            counts,
+            stability,
+            fold_scores,
+            moved,
+            self.skipped,
+        )
 
     def warn_at_the_edge(self, method: str, best: int) -> None:
         """Say so when the best penalty is the smallest that could be tried, and what that means."""
@@ -219,8 +284,8 @@ class PenaltyPath:
             return
         if not self.can_extend and self.alphas[best] > 1.001 * self.floor:
             why = "smaller ones were not given"
-        elif self.floor > _LONGEST_SPAN * self.top:
-            why = f"an indefinite covariance, d(S) = {self.problem.distance:.3g}, allows none below; less noise would"
+        elif self._end:
+            why = f"smaller ones were not tried, because {_FURTHER[self._end]}. Pass alpha to go lower"
         else:
             why = "nearly every pair is an edge there. Pass alpha to go lower, or use fdr to choose edges"
         warn(f"{method} chose the smallest penalty, {self.alphas[best]:.3g}: {why}.", SelectionWarning)

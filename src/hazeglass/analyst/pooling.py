@@ -23,7 +23,8 @@ from hazeglass.features.clipping import widen
 from hazeglass.glasso.linalg import FloatArray
 
 _UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
-_DRAWS, _SEED = 50, 20_241_118
+_DRAWS, _FEWEST_DRAWS, _SEED = 50, 4, 20_241_118
+_MOST_ROWS = 100  # columns whose pairs say what noise does to products
 _LOUD = 0.3
 _LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
 
@@ -177,18 +178,21 @@ def _inflation(
     """
     if len(kept) == 1:
         return 1.0
-    loads = np.asarray(back.T / np.linalg.norm(back, axis=0)[:, None])
+    p = len(back)
+    some = np.unique(np.linspace(0, p - 1, min(p, _MOST_ROWS)).astype(np.intp))
+    loads = np.asarray(back.T[some] / np.linalg.norm(back.T[some], axis=1)[:, None])
     rng, upper = np.random.default_rng(_SEED), np.triu_indices(len(loads), 1)
     carried = [_carried(one.noise, back) for one in kept]
+    draws = max(_FEWEST_DRAWS, min(_DRAWS, _DRAWS * _MOST_ROWS // p))  # of many columns each draw says more
     drawn = np.zeros(len(upper[0]))
-    for _ in range(_DRAWS):
+    for _ in range(draws):
         whole = sum(weight * noise.sample(rng) for weight, noise in zip(weights, carried, strict=True))
         drawn += (loads @ whole @ loads.T)[upper] ** 2
     squares = loads**2
     products = loads[upper[0]] * loads[upper[1]]
-    twice = np.einsum("ra,ab,rb->r", products, apart - np.diag(np.diag(apart)), products)
+    twice = np.einsum("rb,rb->r", products @ (apart - np.diag(np.diag(apart))), products)
     expected = (squares @ apart @ squares.T)[upper] + twice
-    return max(1.0, float(np.mean(drawn / _DRAWS / expected)))
+    return max(1.0, float(np.mean(drawn / draws / expected)))
 
 
 def is_loud(stage: StageMoments) -> bool:

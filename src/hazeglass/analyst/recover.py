@@ -32,6 +32,19 @@ _CERTAINTY = ("std_error", "ci_low", "ci_high", "p_value", "q_value")
 _FUNCTIONS = {"hermite": ("{}", "{}^2", "{}^3"), "cosines": ("cos 1 of {}", "cos 2 of {}", "cos 3 of {}")}
 
 
+class Step(str):
+    """A step's name, and about which share of the work is done when it begins."""
+
+    __slots__ = ("done",)
+    done: float
+
+    def __new__(cls, name: str, done: float) -> Step:
+        """From both."""
+        made = super().__new__(cls, name)
+        made.done = done
+        return made
+
+
 def recover(
     release: Any,
     *,
@@ -46,6 +59,7 @@ def recover(
     marginals: str = "as-is",
     n_jobs: int | None = None,
     engine: str | Engine = "threads",
+    all_pairs: bool = False,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Graph:
     """Recover the graph of conditional dependence from a release, or from rows.
@@ -85,8 +99,11 @@ def recover(
     engine : str or Engine, default='threads'
         Who reads a table's parts and works on those jobs: 'serial', 'threads', 'dask' or 'dask:tcp://host:8786'; the
         graph is the same whichever it is.
+    all_pairs : bool, default=False
+        Whether the graph's table lists every pair however many there are, not half a million of them.
     progress : callable or bool, optional
-        Called with each step's name before it begins; True for a line that says them.
+        Called with each step's name before it begins: a :class:`Step`, which is a str that also knows how much of the
+        work is done by then. True for a line that says them.
 
     Returns
     -------
@@ -101,7 +118,7 @@ def recover(
     curved = _wants_curves(source, dependence, select, device)
     tell = spoken(progress, "recovering") or (lambda step: None)
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
-        tell("correcting the covariance")
+        tell(Step("correcting the covariance", 0.0))
         return graph_of(
             source.covariance(workers, curved=curved),
             source.origin,
@@ -111,6 +128,7 @@ def recover(
             weights=weights,
             solver=solver,
             device=device,
+            all_pairs=all_pairs,
             tell=tell,
         )
 
@@ -125,17 +143,18 @@ def graph_of(
     weights: Weights = "noise",
     solver: str = "auto",
     device: str = "cpu",
+    all_pairs: bool = False,
     tell: Callable[[str], None] = lambda step: None,
 ) -> Graph:
     """From a covariance and its error, whoever made it, to a graph; `choose` finds the penalty if none is given."""
     noisy = noisy.standardised()
     problem = Problem.of(noisy, weights, solver=solver, device=device)
-    tell("choosing the penalty" if alpha is None else "fitting the graph")
+    tell(Step("choosing the penalty" if alpha is None else "fitting the graph", 0.5))
     choice = choose(noisy, problem) if alpha is None else given(problem, float(alpha))
-    tell("working out intervals for every pair")
+    tell(Step("working out intervals for every pair", 0.8))
     base = pilot(noisy, problem, choice.solution)
     pairs = infer(noisy, base.precision, base.blur)
-    edges = _edge_table(noisy, choice, pairs, fdr)
+    edges = _edge_table(noisy, choice, pairs, fdr, all_pairs=all_pairs)
     if noisy.distrusted is not None:
         edges = _without_certainty(edges)
         warn(f"nothing is selected, because error bars would be wrong: {noisy.distrusted}.", DistrustWarning)
@@ -158,6 +177,7 @@ def graph_of(
         shapes=None if pairs.block is None else _shapes(noisy, pairs.block, edges),
         weights=weights if isinstance(weights, str) else "given",
         repaired_by=choice.moved,
+        skipped=choice.skipped,
         fdr=fdr,
         solver=solution.solver,
         iterations=solution.n_iter,
@@ -214,7 +234,9 @@ def _wants_curves(source: Source, dependence: str | None, select: str, device: s
     return curved
 
 
-def _edge_table(noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fdr: float) -> pa.Table:
+def _edge_table(
+    noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fdr: float, *, all_pairs: bool
+) -> pa.Table:
     """One row per pair; for blocks the strength of the whole dependence and its shape as well."""
     import pyarrow as pa
 
@@ -225,7 +247,7 @@ def _edge_table(noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fd
     else:  # the norm of the block, with the sign that the linear part gives it
         norms = block_norms(precision, noisy.size)[rows, columns]
         entries = np.where(pairs.partial_correlation > 0, -norms, norms)
-    kept = _listed(selected | (entries != 0), pairs.p_value)
+    kept = slice(None) if all_pairs else _listed(selected | (entries != 0), pairs.p_value)
     known = pa.array(noisy.names)
     table = {
         "source": known.take(pa.array(rows[kept])),

@@ -24,7 +24,7 @@ from hazeglass.glasso import Solution, graphical_lasso
 from hazeglass.glasso.linalg import FloatArray
 
 _GAMMA = 0.5
-_PATIENCE = 5
+_PATIENCE = 7  # penalties without a better score before the path ends
 _REFIT_STEPS = {"free": 300, "pulled": 400}
 _MARGIN = 1.5
 _SUBSAMPLES, _INSTABILITY, _DENSEST = 50, 0.05, 0.5
@@ -96,15 +96,14 @@ def ebic(noisy: NoisyCovariance, problem: Problem) -> Choice:
     """n_eff (tr(S T) - log det T) + k K^2 log n_eff + 4 gamma k log p, gamma = 1/2, over k edges of K^2 numbers each.
 
     T is refitted on each graph along the path (Foygel and Drton 2010): the penalised fit itself would be charged for
-    its shrinkage, and strong edges would drag in every weak one. Fits of larger blocks are slow, and their path ends
-    once the criterion has stopped falling.
+    its shrinkage, and strong edges would drag in every weak one. The path ends once the criterion has stopped falling.
     """
-    path, criterion = PenaltyPath(problem), _Criterion(noisy, problem)
+    path, criterion = PenaltyPath(problem, least=problem.noise), _Criterion(noisy, problem)
     scores: list[float] = []
     while not scores or (int(np.argmin(scores)) == len(scores) - 1 and path.can_extend):
         for solution in path.fits():
             scores.append(criterion.score(solution))
-            if problem.size > 1 and len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
+            if len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
                 break
     best = int(np.argmin(scores))
     path.warn_at_the_edge("ebic", best)
@@ -130,7 +129,7 @@ def stars(
     def drawn(number: int) -> FloatArray:
         return noisy.covariance + noisy.error.sample(np.random.default_rng((SEED, number)))
 
-    path = PenaltyPath(problem)
+    path = PenaltyPath(problem, least=problem.noise)
     list(path.fits())
     draw = drawn if rows is None else rows.subsamples(_SUBSAMPLES, _subsample_size(rows.n))
     jobs = ((replace(problem, covariance=draw(number)), path.alphas, problem.support) for number in range(_SUBSAMPLES))

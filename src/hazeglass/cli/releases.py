@@ -275,6 +275,9 @@ def recover(
     ] = MARGINALS[0],
     engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = "threads",
     scheduler: SchedulerOption = None,
+    all_pairs: Annotated[
+        bool, typer.Option("--all-pairs", help="Also write edges.parquet with every pair, however many.")
+    ] = False,
     key: KeyOption = None,
 ) -> None:
     """Recover the graph from a release, with error bars, and write a report.
@@ -283,14 +286,15 @@ def recover(
 
     Example: hazeglass recover release/ --out graph/ --fdr 0.05
     """
-    from hazeglass.analyst.recover import recover
+    from hazeglass.analyst.recover import Step, recover
     from hazeglass.analyst.source import is_rows
     from hazeglass.bundle.reader import load
     from hazeglass.bundle.writer import check_new
 
     workers = engine_name(engine, scheduler)
     check_new(out)
-    with printer.watch("recovering the graph"):
+    with printer.steps("recovering the graph") as step:
+        step(Step("checking the release", 0.0))
         graph = recover(
             release if is_rows(release) and key is None else load(release, key=key),
             alpha=alpha,
@@ -301,8 +305,11 @@ def recover(
             dependence=dependence,
             marginals=marginals,
             engine=workers,
+            all_pairs=all_pairs,
+            progress=step,
         )
-        graph.save(out)
+        step(Step("writing the report", 0.9))
+        graph.save(out, all_pairs=all_pairs)
     edges = graph.selected.to_pylist()
     if graph.fit.get("distrusted") is None:
         show_edges(edges, printer.console)

@@ -11,15 +11,26 @@ import inspect
 import json
 import logging
 import math
+import threading
+import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    SpinnerColumn,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
 from hazeglass.compute.engines import EngineName
@@ -28,6 +39,8 @@ from hazeglass.errors import HazeglassError, HazeglassWarning, InputError
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
     from hazeglass.publisher.plan import Plan
+
+_EVERY = 2.5  # seconds between two lines of progress where no terminal shows it
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -150,22 +163,74 @@ class Printer:
         with moving(description, quiet=self.quiet) as update:
             yield lambda done: update(description=f"{description}: {done:,} done")
 
+    @contextmanager
+    def steps(self, description: str) -> Iterator[Callable[[str], None]]:
+        """The same for work in steps; the value is to be called with each, which knows how much is `done` by then."""
+        with moving(description, total=1.0, quiet=self.quiet) as update:
+            yield lambda step: update(description=f"{description}: {step}", completed=getattr(step, "done", None))
+
 
 @contextmanager
-def moving(description: str, *, counted: bool = False, quiet: bool = False) -> Iterator[Callable[..., None]]:
-    """What moves on a terminal's standard error, and is gone when it ends; anywhere else nothing.
+def moving(
+    description: str, *, counted: bool = False, total: float | None = None, quiet: bool = False
+) -> Iterator[Callable[..., None]]:
+    """What moves on a terminal's standard error, and is gone when it ends; anywhere else a line every few seconds.
 
     The value is to be called with what changed: `description`, and where it is counted `completed` or `advance`, and
     `total`.
     """
     console = Console(stderr=True)
-    first, last = ((), (BarColumn(), MofNCompleteColumn())) if counted else ((SpinnerColumn(),), ())
-    columns = (*first, TextColumn("{task.description}"), *last, TimeElapsedColumn())
-    bar = Progress(*columns, console=console, transient=True, disable=quiet or not console.is_terminal)
-    task = bar.add_task(description, total=None)
-    # Never entered where it is hidden: on its way out, an old rich prints an empty line even then.
-    with nullcontext() if bar.disable else bar:
-        yield functools.partial(bar.update, task)
+    if quiet:
+        yield lambda **changes: None
+    elif not console.is_terminal:
+        with _Lines(description, total) as lines:
+            yield lines.update
+    else:
+        first: tuple[ProgressColumn, ...] = () if counted else (SpinnerColumn(),)
+        last: tuple[ProgressColumn, ...] = (BarColumn(), MofNCompleteColumn()) if counted else ()
+        if total is not None:
+            last = (BarColumn(), TimeRemainingColumn())
+        columns = (*first, TextColumn("{task.description}"), *last, TimeElapsedColumn())
+        with Progress(*columns, console=console, transient=True) as bar:
+            yield functools.partial(bar.update, bar.add_task(description, total=total))
+
+
+class _Lines:
+    """What is being done, on standard error, a line every few seconds; nothing where it is done sooner."""
+
+    def __init__(self, description: str, total: float | None) -> None:
+        self._description, self._total, self._completed = description, total, 0.0
+        self._began, self._done = time.monotonic(), threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> _Lines:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def update(
+        self,
+        description: str | None = None,
+        completed: float | None = None,
+        total: float | None = None,
+        advance: float | None = None,
+    ) -> None:
+        """Take over what changed."""
+        self._description = description or self._description
+        self._total = self._total if total is None else total
+        self._completed = (self._completed if completed is None else completed) + (advance or 0.0)
+
+    def _run(self) -> None:
+        while not self._done.wait(_EVERY):
+            typer.echo(self._line(time.monotonic() - self._began), err=True)
+
+    def _line(self, seconds: float) -> str:
+        share = self._completed / self._total if self._total else 0.0
+        left = f", about {seconds * (1 - share) / share:.0f} s left" if 0 < share < 1 else ""
+        return f"{_printable(self._description)}, {seconds:.0f} s so far{left}"
 
 
 def table(*headings: str, words: Collection[str] = (), title: str | None = None) -> Table:

@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
 FloatArray = npt.NDArray[np.float64]
 
-_DRAWS = 1 << 14
+_DRAWS, _MOST_CELLS = 1 << 14, 1 << 20  # lengths of many columns vary less, and fewer draws tell as much of them
 _SEED = 20_240_229
 _ITERATIONS, _MEMORY = 300, 5
 _TOLERANCE = 1e-8
@@ -180,20 +181,24 @@ def _matched(start: Widening, second: FloatArray, mean: FloatArray, radius: floa
     return None
 
 
-def _normal_points(columns: int) -> FloatArray:
-    """Points that fill the normal distribution more evenly than draws would."""
+@lru_cache(1)
+def _normal_points(columns: int, least: int = 2) -> FloatArray:
+    """Points that fill the normal distribution more evenly than draws would; not to be written to."""
     from scipy.special import ndtri
     from scipy.stats import qmc
 
-    points = qmc.Sobol(columns, scramble=True, seed=_SEED).random_base2(_DRAWS.bit_length() - 1)
-    return np.asarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)))
+    draws = max(least, min(_DRAWS, _MOST_CELLS // columns))
+    points = qmc.Sobol(columns, scramble=True, seed=_SEED).random_base2(draws.bit_length() - 1)
+    found = np.asarray(ndtri(np.clip(points, 1e-12, 1 - 1e-12)))
+    found.flags.writeable = False
+    return found
 
 
 def _white_sample(columns: int) -> FloatArray:
     """The fixed sample with mean exactly 0 and covariance exactly I."""
-    draws = _normal_points(columns)
-    draws -= draws.mean(axis=0)
-    return np.asarray(draws @ np.linalg.inv(np.linalg.cholesky(draws.T @ draws / _DRAWS)).T)
+    draws = _normal_points(columns, 4 * columns)
+    draws = draws - draws.mean(axis=0)
+    return np.asarray(draws @ np.linalg.inv(np.linalg.cholesky(draws.T @ draws / len(draws))).T)
 
 
 def _in_eigenbasis(

@@ -50,7 +50,7 @@ def fitted(rounds: tuple[Counts, ...], step: float) -> tuple[float, float, float
     """Least squares over all counts: steps of Gauss and Newton from the best of some starts, halved where too long."""
     narrowest = max(1e-9, step / 4)
     places = [start(one, narrowest) for one in rounds for start in (_quartile_start, _peak_start)]
-    at = min((np.append(place, skew) for place in places for skew in _SKEWS), key=lambda a: misfit(a, rounds)[0])
+    at = min((np.append(place, skew) for place in places for skew in _SKEWS), key=lambda a: _chi_square(a, rounds))
     best, gap, slope = misfit(at, rounds)
     for _ in range(_FITS):
         move = np.linalg.lstsq(slope, gap, rcond=1e-10)[0]
@@ -88,19 +88,35 @@ def _peak_start(one: Counts, narrowest: float) -> FloatArray:
 
 def misfit(at: FloatArray, rounds: tuple[Counts, ...]) -> tuple[float, FloatArray, FloatArray]:
     """Chi-square of the counts about the distribution at (median, log scale, skew), the scaled gaps, their slopes."""
-    gaps, slopes, (scale, skew) = [], [], (math.exp(at[1]), float(at[2]))
+    slopes, scale, skew = [], math.exp(at[1]), float(at[2])
     for one in rounds:
-        whole = max(float(one.counts.sum()), 1.0)
-        x = (one.borders[1:-1] - at[0]) / scale
-        z, inner = bent(x, skew)
+        x, z, inner, unit, whole = _at_borders(at, one)
         density = np.exp(-np.square(np.clip(z, -38, 38)) / 2) / math.sqrt(2 * math.pi)
-        unit = np.sqrt(one.noise_sd**2 + np.maximum(one.counts, 0.0) / 2)
-        expected = whole * np.diff(np.concatenate([[0.0], ndtr(z), [1.0]]))
-        gaps.append((one.counts - expected) / unit)
         turn = -(x**2) / 2 if abs(skew) < 1e-6 else (x / inner - z) / skew
         along = [-density / (scale * inner), -density * x / inner, density * turn]
         ends = [np.diff(np.concatenate([[0.0], part, [0.0]])) for part in along]
         slopes.append(whole * np.stack(ends, axis=1) / unit[:, None])
-    # Skewness has to be worth it: one more number, 0 give or take, which noisy counts do not outweigh.
-    gap = np.concatenate([*gaps, [-skew / _USUAL_SKEW]])
+    gap = _gaps(at, rounds)
     return float(gap @ gap), gap, np.concatenate([*slopes, [[0.0, 0.0, 1 / _USUAL_SKEW]]])
+
+
+def _at_borders(at: FloatArray, one: Counts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
+    """The inner borders of a round on the scale of the distribution, straight and bent; the counts' errors and sum."""
+    x = (one.borders[1:-1] - at[0]) / math.exp(at[1])
+    unit = np.sqrt(one.noise_sd**2 + np.maximum(one.counts, 0.0) / 2)
+    return x, *bent(x, float(at[2])), unit, max(float(one.counts.sum()), 1.0)
+
+
+def _gaps(at: FloatArray, rounds: tuple[Counts, ...]) -> FloatArray:
+    """The counts less what the distribution expects, in units of their errors."""
+    gaps = []
+    for one in rounds:
+        _, z, _, unit, whole = _at_borders(at, one)
+        gaps.append((one.counts - whole * np.diff(np.concatenate([[0.0], ndtr(z), [1.0]]))) / unit)
+    # Skewness has to be worth it: one more number, 0 give or take, which noisy counts do not outweigh.
+    return np.concatenate([*gaps, [-float(at[2]) / _USUAL_SKEW]])
+
+
+def _chi_square(at: FloatArray, rounds: tuple[Counts, ...]) -> float:
+    gap = _gaps(at, rounds)
+    return float(gap @ gap)

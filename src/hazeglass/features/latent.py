@@ -16,7 +16,6 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -28,6 +27,7 @@ BoolArray = npt.NDArray[np.bool_]
 _REACH = 6.0  # no hidden normal lies farther out
 _STRETCH = 0.2  # stretches along which h rises with Z are cut into steps of this length
 _POINTS = 41
+_TERMS, _NEAR = 48, 0.72  # of Mehler's series, and the largest correlation at which those are all that count
 _SMOOTH = 0.999  # an attenuation above counts as none
 _LEAST_RISE = 0.02  # of g'(0): where scores hardly say anything of rho, its error is large, but not infinite
 
@@ -116,28 +116,66 @@ def latent_correlations(values: FloatArray, links: Sequence[Link]) -> tuple[Floa
     smooth = np.array([link.smooth for link in links])
     slope = 1 / np.outer(attenuation, attenuation)
     found = values * slope
-    known: dict[tuple[bytes, bytes], tuple[FloatArray, FloatArray, FloatArray]] = {}
-    keys = [link.places.tobytes() + link.jumps.tobytes() for link in links]
-    for i, j in combinations(range(len(links)), 2):
-        if smooth[i] or smooth[j]:
-            continue
-        key = (keys[i], keys[j]) if keys[i] <= keys[j] else (keys[j], keys[i])
-        if key not in known:
-            known[key] = _curve(links[i], links[j])
-        rho, g, rise = known[key]
-        inside = float(np.clip(values[i, j], g[0], g[-1]))
-        found[i, j] = found[j, i] = np.interp(inside, g, rho)
+    coarse = np.flatnonzero(~smooth)
+    series = np.array([_series(links[k]) for k in coarse])
+    for place, i in enumerate(coarse[:-1]):
+        others = coarse[place + 1 :]
+        rho, steepness, far = _inverted(values[i, others], series[place], series[place + 1 :])
+        for k in np.flatnonzero(far):
+            rho[k], steepness[k] = _on_curve(float(values[i, others[k]]), *_curve(links[i], links[others[k]]))
         # The curve bends: an error moves rho by its slope here, or on the way from zero, whichever is the greater.
-        chord = found[i, j] / values[i, j] if values[i, j] != 0 else 0.0
-        slope[i, j] = slope[j, i] = max(1 / float(np.interp(inside, g, rise)), chord)
+        given = values[i, others]
+        chord = np.divide(rho, given, out=np.zeros_like(rho), where=given != 0)
+        found[i, others] = found[others, i] = rho
+        slope[i, others] = slope[others, i] = np.maximum(1 / steepness, chord)
     np.fill_diagonal(found, 1.0)
     np.fill_diagonal(slope, 1.0)
     return found, slope
 
 
+def _series(link: Link) -> FloatArray:
+    """a_k with g_ij'(rho) = sum_k rho^k a_ik a_jk for scores of variance 1: Mehler's series of the normal density."""
+    one, before = np.ones_like(link.places), np.zeros_like(link.places)
+    loads = link.jumps * normal_density(link.places) / math.sqrt(link.variance)
+    found = []
+    for k in range(_TERMS):
+        found.append(float(loads @ one))
+        one, before = (link.places * one - math.sqrt(k) * before) / math.sqrt(k + 1), one
+    return np.array(found)
+
+
+def _inverted(values: FloatArray, own: FloatArray, others: FloatArray) -> tuple[FloatArray, FloatArray, BoolArray]:
+    """rho and g'(rho) of one column with others, and for which of them rho is so large that the series is not exact."""
+    rho = _grid()
+    rho = rho[np.abs(rho) <= _NEAR]
+    middle = rho.size // 2
+    rise = (rho[:, None] ** np.arange(_TERMS) * own) @ others.T
+    rise = np.maximum(rise, _LEAST_RISE * rise[middle])
+    steps = np.diff(rho)[:, None] * (rise[1:] + rise[:-1]) / 2
+    g = np.concatenate([np.zeros((1, len(others))), np.cumsum(steps, axis=0)])
+    g -= g[middle]
+    far = (values < g[0]) | (values > g[-1])
+    low = np.clip(np.sum(g <= values, axis=0) - 1, 0, rho.size - 2)
+    here = np.arange(len(others))
+    share = np.clip((values - g[low, here]) / (g[low + 1, here] - g[low, here]), 0.0, 1.0)
+    steepness = rise[low, here] + share * (rise[low + 1, here] - rise[low, here])
+    return rho[low] + share * (rho[low + 1] - rho[low]), steepness, far
+
+
+def _on_curve(value: float, rho: FloatArray, g: FloatArray, rise: FloatArray) -> tuple[float, float]:
+    """rho where g has the value, and g' there; the end of the curve beyond it."""
+    inside = float(np.clip(value, g[0], g[-1]))
+    return float(np.interp(inside, g, rho)), float(np.interp(inside, g, rise))
+
+
+def _grid() -> FloatArray:
+    """Correlations at which g is known, closer to each other towards the ends."""
+    return np.asarray(np.sin(np.linspace(-1, 1, _POINTS) * math.asin(0.995)))
+
+
 def _curve(one: Link, other: Link) -> tuple[FloatArray, FloatArray, FloatArray]:
     """A grid of rho, g and g' for scores of variance 1."""
-    rho = np.sin(np.linspace(-1, 1, _POINTS) * math.asin(0.995))
+    rho = _grid()
     weights = np.outer(one.jumps, other.jumps) / math.sqrt(one.variance * other.variance)
     square = one.places[:, None] ** 2 + other.places[None, :] ** 2
     product = np.outer(one.places, other.places)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from hazeglass.glasso.linalg import FloatArray, cholesky
-from hazeglass.glasso.objective import Attempt, Certificate, Start, certify, linear_part
+from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Start, certify, linear_part
 from hazeglass.glasso.penalty import Penalty, soft_threshold, spread
 
 RELAXATION = 1.6
@@ -23,9 +23,15 @@ def default_max_iter(p: int) -> int:
 
 
 def solve(
-    S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
+    S: FloatArray,
+    penalty: Penalty,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Start | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> Attempt:
-    """Run until the gap is at most tol * p, the problem proves unbounded, or max_iter steps are done."""
+    """Run until the gap is at most tol * p, the problem proves unbounded, or steps or time are spent."""
     scale = np.sqrt(penalty.fitted(np.diagonal(S)))
     each = spread(np.outer(scale, scale), penalty.block)
     scaled, scaled_penalty = to_unit_diagonal(S, penalty, scale)
@@ -35,7 +41,8 @@ def solve(
     count = 0
     for count in range(1, last + 1):
         state.advance()
-        if count % CHECK_EVERY and count != last:
+        over = clock.over
+        if count % CHECK_EVERY and count != last and not over:
             continue
         if state.escapes():
             return Attempt(None, count, unbounded=True)
@@ -44,6 +51,8 @@ def solve(
             best = found
             if best.gap <= tol * len(S):
                 break
+        if over:
+            break
         state.balance()
     if best is None:
         return Attempt(None, count)

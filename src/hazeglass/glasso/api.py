@@ -17,8 +17,10 @@ from numpy.typing import ArrayLike
 from hazeglass.errors import ConvergenceWarning, SolverInputError, warn
 from hazeglass.glasso.distance import refuse_if_unbounded
 from hazeglass.glasso.linalg import FloatArray, as_covariance, cholesky, inverse
-from hazeglass.glasso.objective import Attempt, Certificate, Start
+from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Start
 from hazeglass.glasso.penalty import Penalty, block_norms, check_diagonal, make_penalty
+
+SECONDS, MANY = 8.0, 300  # of processor time for one problem, of so many columns or fewer
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,6 +66,7 @@ def graphical_lasso(
     tol: float = 1e-6,
     max_iter: int | None = None,
     warm_start: Solution | ArrayLike | None = None,
+    max_seconds: float | None = None,
     names: Sequence[str] | None = None,
     device: str = "cpu",
 ) -> Solution:
@@ -89,6 +92,10 @@ def graphical_lasso(
         Stop when duality gap / rows of S <= tol.
     max_iter : int, optional
         Most iterations of one solver; None for its own limit.
+    max_seconds : float, optional
+        Most seconds of processor time, about: what was found by then comes back, with its gap and a warning. None for
+        eight with solver="auto" (more from 300 columns on), which only problems close to d(S) ever need, and for no
+        limit with a solver's name.
     warm_start : Solution or array-like, optional
         A precision to begin from.
     names : sequence of str, optional
@@ -117,7 +124,10 @@ def graphical_lasso(
     [[1.1, 0.4], [0.4, 1.1]]
     """
     problem = _Problem(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
-    return problem.solve(alpha, _start_from(warm_start, problem.S.shape[0]))
+    rows = problem.S.shape[0]
+    if max_seconds is None and solver == "auto":
+        max_seconds = SECONDS * max(1.0, rows / MANY) ** 2.5
+    return problem.solve(alpha, _start_from(warm_start, rows), Clock(max_seconds))
 
 
 def graphical_lasso_path(
@@ -235,12 +245,12 @@ class _Problem:
                 f'device={device!r} goes with solver="auto": it has one way of its own, got {solver!r}.'
             )
 
-    def solve(self, alpha: float, start: Start | None) -> Solution:
+    def solve(self, alpha: float, start: Start | None, clock: Clock = NO_LIMIT) -> Solution:
         """Raise where the problem is unbounded, warn where it did not converge."""
         p = self.S.shape[0] // self.block_size
         penalty = make_penalty(p, alpha, self.weights, self.penalize_diagonal, self.block_size)
         if self.device == "cpu":
-            answer = self._solve_here(penalty, start)
+            answer = self._solve_here(penalty, start, clock)
         else:
             from hazeglass.glasso.device import solve_on_device
 
@@ -256,20 +266,25 @@ class _Problem:
             )
         converged = answer.reached(self.tol)
         if not converged:
+            what = "max_seconds" if clock.over else "max_iter"
             warn(
                 f"{name} stopped after {steps} iterations with gap/p = {found.gap / found.precision.shape[0]:.2e} > "
-                f"tol = {self.tol:.0e}. Raise max_iter or alpha, or accept the gap: the objective is within it of the "
+                f"tol = {self.tol:.0e}. Raise {what} or alpha, or accept the gap: the objective is within it of the "
                 "optimum.",
                 ConvergenceWarning,
             )
         return Solution(**vars(found), n_iter=steps, solver=name, converged=converged, alpha=penalty.alpha)
 
-    def _solve_here(self, penalty: Penalty, start: Start | None) -> Attempt:
+    def _solve_here(self, penalty: Penalty, start: Start | None, clock: Clock) -> Attempt:
         from hazeglass.glasso.components import solve_problem
 
         check_diagonal(np.diagonal(self.S), penalty, self.names)
-        answer = solve_problem(self.S, penalty, start, solver=self.solver, tol=self.tol, max_iter=self.max_iter)
-        if answer.unbounded or not answer.reached(self.tol):
+        solver, tol, most = self.solver, self.tol, self.max_iter
+        answer = solve_problem(self.S, penalty, start, solver=solver, tol=tol, max_iter=most, clock=clock)
+        known = answer.certificate is not None and np.isfinite(
+            answer.certificate.gap
+        )  # a finite gap: an estimate exists
+        if answer.unbounded or not (answer.reached(self.tol) or known):
             refuse_if_unbounded(self.S, penalty, proven=answer.unbounded)
         return answer
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hazeglass.glasso.distance import psd_distance
 from hazeglass.glasso.kernels import BROKEN, GROW, SHORT, sweep, threshold_into
 from hazeglass.glasso.linalg import FloatArray, cholesky
-from hazeglass.glasso.objective import Attempt, Certificate, Start
+from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Start
 from hazeglass.glasso.penalty import Penalty
 from hazeglass.glasso.sparse import Lists, certify_sparse
 
@@ -93,9 +93,13 @@ def solve(
     tol: float,
     max_iter: int | None = None,
     start: Start | None = None,
+    clock: Clock = NO_LIMIT,
     effort: Effort = QUICK,
 ) -> Attempt:
-    """Sweep until the gap is at most tol * p. An attempt without certificate means: no safe start here."""
+    """Sweep until the gap is at most tol * p, or the time is spent.
+
+    An attempt without certificate means: no safe start here.
+    """
     p = penalty.size
     later_tol = float(np.clip(100 * tol, 1e-5, FIRST_TOLERANCE))
     W, lists, inner_tol, density = _begin(S, penalty, start, later_tol)
@@ -118,12 +122,14 @@ def solve(
             break
         if slack < mark / 2 or (best is not None and best.gap < mark / 2):
             last_progress, mark = count, min(slack, best.gap if best else np.inf)
-        if count - last_progress > STALL:
+        if count - last_progress > STALL or clock.over:
             break
     return Attempt(best, tried)
 
 
-def solve_from_safe_start(S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None) -> Attempt:
+def solve_from_safe_start(
+    S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, clock: Clock = NO_LIMIT
+) -> Attempt:
     """Patient sweeps from a positive definite W inside the box. No certificate: no such W was found in time.
 
     Finding that W (or the proof that there is none) may take a search for the nearest positive semidefinite matrix. It
@@ -134,7 +140,7 @@ def solve_from_safe_start(S: FloatArray, penalty: Penalty, *, tol: float, max_it
         if penalty.alpha == 0:
             return Attempt(None, 0)
         steps = int(np.clip(5e10 / penalty.size**3, 100, 20_000))
-        near = psd_distance(S, penalty.full() / penalty.alpha, threshold=penalty.alpha, max_steps=steps)
+        near = psd_distance(S, penalty.full() / penalty.alpha, threshold=penalty.alpha, max_steps=steps, clock=clock)
         if near.lower >= penalty.alpha:
             return Attempt(None, 0, unbounded=True)
         if not near.upper < penalty.alpha:
@@ -143,7 +149,7 @@ def solve_from_safe_start(S: FloatArray, penalty: Penalty, *, tol: float, max_it
         if cholesky(begin) is None:
             return Attempt(None, 0)
     start = Start(np.diag(1.0 / penalty.fitted(np.diagonal(S))), begin)
-    return solve(S, penalty, tol=tol, max_iter=max_iter, start=start, effort=PATIENT)
+    return solve(S, penalty, tol=tol, max_iter=max_iter, start=start, clock=clock, effort=PATIENT)
 
 
 def _inside(nearest: FloatArray, S: FloatArray, penalty: Penalty) -> FloatArray:

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from hazeglass.glasso import admm, cd, newton
 from hazeglass.glasso.kernels import announce_compilation, inlined, kernel
 from hazeglass.glasso.linalg import FloatArray, blank
-from hazeglass.glasso.objective import Attempt, Certificate, Solver, Start, certify
-from hazeglass.glasso.penalty import Penalty
+from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Solver, Start, certify
+from hazeglass.glasso.penalty import Penalty, block_norms
 
 # Newton closes in within a few steps or not at all. Asked for by name, it gets its own, larger limit.
 NEWTON_STEPS = 25
@@ -37,56 +37,96 @@ ComponentSolver = Callable[[FloatArray, Penalty, Start | None], Attempt]
 
 
 def solve_problem(
-    S: FloatArray, penalty: Penalty, start: Start | None, *, solver: str, tol: float, max_iter: int | None
+    S: FloatArray,
+    penalty: Penalty,
+    start: Start | None,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int | None,
+    clock: Clock = NO_LIMIT,
 ) -> Attempt:
     """Solve a problem whose input was checked, component by component."""
     if penalty.block > 1:
-        return replace(admm.solve(S, penalty, tol=tol, max_iter=max_iter, start=start), solver="admm")
-    solve = partial(solve_component, solver=solver, tol=tol, max_iter=max_iter)
+        return _solve_blocks(S, penalty, start, tol=tol, max_iter=max_iter, clock=clock)
+    solve = partial(solve_component, solver=solver, tol=tol, max_iter=max_iter, clock=clock)
     parts = split(S, penalty)
     return solve(S, penalty, start) if parts is None else solve_components(S, penalty, parts, start, solve)
 
 
+def _solve_blocks(
+    S: FloatArray, penalty: Penalty, start: Start | None, *, tol: float, max_iter: int | None, clock: Clock
+) -> Attempt:
+    """The same for columns of several features, by admm: blocks shorter than their penalty join no columns either."""
+    solve = partial(admm.solve, tol=tol, max_iter=max_iter, clock=clock)
+    parts = split(block_norms(S, penalty.block), penalty)
+    if parts is None:
+        return replace(solve(S, penalty, start=start), solver="admm")
+    T, W = blank(len(S)), blank(len(S))
+    total = Attempt(Certificate(T, W, 0.0, 0.0, 0.0), 0, solver="admm")
+    for columns in _batch([*parts.large, *parts.pairs, *parts.single[:, None]]):
+        rows = (columns[:, None] * penalty.block + np.arange(penalty.block)).ravel()
+        here = np.ix_(rows, rows)
+        part = None if start is None else start.part(rows)
+        answer = solve(np.ascontiguousarray(S[here]), penalty.part(columns), start=part)
+        found, sums = answer.certificate, total.certificate
+        if found is None or sums is None:
+            return replace(answer, solver="admm")
+        T[here], W[here] = found.precision, found.covariance
+        objective, gap, kkt = sums.objective + found.objective, sums.gap + found.gap, max(sums.kkt, found.kkt)
+        total = Attempt(Certificate(T, W, objective, gap, kkt), max(total.n_iter, answer.n_iter), solver="admm")
+    return total
+
+
 def solve_component(
-    S: FloatArray, penalty: Penalty, start: Start | None, *, solver: str, tol: float, max_iter: int | None
+    S: FloatArray,
+    penalty: Penalty,
+    start: Start | None,
+    *,
+    solver: str,
+    tol: float,
+    max_iter: int | None,
+    clock: Clock = NO_LIMIT,
 ) -> Attempt:
     """Solve one component with the named solver, or with the first that proves its answer."""
     exact = closed_form(S, penalty)
     if exact is not None and (exact.unbounded or exact.reached(tol)):
         return replace(exact, solver="closed form")
     best: Attempt | None = None
-    for name, attempt in _attempts(S, penalty, start, solver, tol, max_iter):
+    for name, attempt in _attempts(S, penalty, start, solver, tol, max_iter, clock):
         named = replace(attempt, solver=name)
         if attempt.unbounded or attempt.reached(tol):
             return named
         best = _better(best, named)
+        if clock.over:
+            break
     assert best is not None
     return best
 
 
 def _attempts(
-    S: FloatArray, penalty: Penalty, start: Start | None, solver: str, tol: float, max_iter: int | None
+    S: FloatArray, penalty: Penalty, start: Start | None, solver: str, tol: float, max_iter: int | None, clock: Clock
 ) -> Iterator[tuple[str, Attempt]]:
     """One after the other, as long as the caller asks for more."""
     if solver not in ("auto", "cd"):
-        yield solver, SOLVERS[solver](S, penalty, tol=tol, max_iter=max_iter, start=start)
+        yield solver, SOLVERS[solver](S, penalty, tol=tol, max_iter=max_iter, start=start, clock=clock)
         return
-    yield "cd", cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=start)
+    yield "cd", cd.solve(S, penalty, tol=tol, max_iter=max_iter, start=start, clock=clock)
     if solver == "cd":
         if max_iter is None:
-            yield "cd", cd.solve_from_safe_start(S, penalty, tol=tol)
+            yield "cd", cd.solve_from_safe_start(S, penalty, tol=tol, clock=clock)
         return
     steps = max_iter or NEWTON_STEPS
     sparse = np.count_nonzero(np.abs(S) > penalty.off) <= DENSE * S.size
     if sparse:
-        yield "newton", newton.solve(S, penalty, tol=tol, max_iter=steps, start=start)
+        yield "newton", newton.solve(S, penalty, tol=tol, max_iter=steps, start=start, clock=clock)
     few = max_iter or admm.default_max_iter(penalty.size) // SHARE_FIRST
-    yield "admm", admm.solve(S, penalty, tol=tol, max_iter=few, start=start)
-    yield "cd", cd.solve_from_safe_start(S, penalty, tol=tol, max_iter=max_iter or SAFE_SWEEPS)
+    yield "admm", admm.solve(S, penalty, tol=tol, max_iter=few, start=start, clock=clock)
+    yield "cd", cd.solve_from_safe_start(S, penalty, tol=tol, max_iter=max_iter or SAFE_SWEEPS, clock=clock)
     if max_iter is None:
-        yield "admm", admm.solve(S, penalty, tol=tol, start=start)
+        yield "admm", admm.solve(S, penalty, tol=tol, start=start, clock=clock)
     if not sparse:
-        yield "newton", newton.solve(S, penalty, tol=tol, max_iter=steps, start=start)
+        yield "newton", newton.solve(S, penalty, tol=tol, max_iter=steps, start=start, clock=clock)
 
 
 def _better(best: Attempt | None, new: Attempt) -> Attempt:

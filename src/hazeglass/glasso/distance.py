@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 
 from hazeglass.errors import UnboundedObjectiveError
 from hazeglass.glasso.linalg import FloatArray, as_covariance
+from hazeglass.glasso.objective import NO_LIMIT, Clock
 from hazeglass.glasso.penalty import Penalty, block_norms, rescale, times
 
 MAX_STEPS = 20_000
@@ -68,8 +69,9 @@ def psd_distance(
     threshold: float | None = None,
     rtol: float = RELATIVE_TOLERANCE,
     max_steps: int = MAX_STEPS,
+    clock: Clock = NO_LIMIT,
 ) -> Distance:
-    """Bounds on the weighted distance d(S), within rtol of each other unless max_steps ends the search.
+    """Bounds on the weighted distance d(S), within rtol of each other unless steps or time end the search.
 
     There is one weight per block of `block` rows and columns. Weights may be 0 (that block of S cannot
     move) or infinite (it is free). With `threshold` the search stops as soon as the bounds say on which side of it
@@ -87,10 +89,11 @@ def psd_distance(
     goal = None if threshold is None else threshold / unit
     for count in range(max_steps):
         found = step.advance()
-        if count % CHECK_EVERY and count > CHECK_EVERY:
+        over = clock.over
+        if count % CHECK_EVERY and count > CHECK_EVERY and not over:
             continue
         best = _tighten(best, found, target, weights, block)
-        if best.upper - best.lower <= max(rtol * best.upper, NOTHING) or _decided(best, goal):
+        if best.upper - best.lower <= max(rtol * best.upper, NOTHING) or _decided(best, goal) or over:
             break
         if count % (4 * CHECK_EVERY) == 3 * CHECK_EVERY:
             step.balance()

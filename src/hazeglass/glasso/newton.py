@@ -11,7 +11,7 @@ import numpy as np
 
 from hazeglass.glasso.kernels import SHORT, add_rows, descend, inlined, kernel
 from hazeglass.glasso.linalg import FloatArray, cholesky, inverse, logdet
-from hazeglass.glasso.objective import Attempt, Certificate, Start, certify, linear_part
+from hazeglass.glasso.objective import NO_LIMIT, Attempt, Certificate, Clock, Start, certify, linear_part
 from hazeglass.glasso.penalty import Penalty
 
 DEFAULT_MAX_ITER = 200
@@ -21,9 +21,15 @@ STALL = 10  # steps without halving the gap
 
 
 def solve(
-    S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
+    S: FloatArray,
+    penalty: Penalty,
+    *,
+    tol: float,
+    max_iter: int | None = None,
+    start: Start | None = None,
+    clock: Clock = NO_LIMIT,
 ) -> Attempt:
-    """Step until the gap is at most tol * p, the problem proves unbounded, or no step helps."""
+    """Step until the gap is at most tol * p, the problem proves unbounded, no step helps, or the time is spent."""
     p = penalty.size
     T, factor = _begin(S, penalty, start)
     value = linear_part(T, S, penalty) - logdet(factor)
@@ -39,7 +45,9 @@ def solve(
                 break
             if best.gap < mark / 2:
                 mark, last_progress = best.gap, count
-        D = _direction(S, penalty, T, W, count, 1.0 if best is None else min(1.0, best.gap / p))
+        if clock.over:
+            break
+        D = _direction(S, penalty, T, W, count, 1.0 if best is None else min(1.0, best.gap / p), clock)
         step = _line_search(S, penalty, T, W, D, value)
         if step is None:
             break
@@ -64,7 +72,9 @@ def _begin(S: FloatArray, penalty: Penalty, start: Start | None) -> tuple[FloatA
     return np.diag(1.0 / fitted), np.asfortranarray(np.diag(1.0 / np.sqrt(fitted)))
 
 
-def _direction(S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, count: int, gap: float) -> FloatArray:
+def _direction(
+    S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, count: int, gap: float, clock: Clock
+) -> FloatArray:
     """The Newton direction, as precisely as the gap (per column) that is left calls for."""
     active = (T != 0) | (np.abs(S - W) > penalty.off)
     np.fill_diagonal(active, False)
@@ -75,7 +85,7 @@ def _direction(S: FloatArray, penalty: Penalty, T: FloatArray, W: FloatArray, co
     goal = 0.1 * gap
     for _ in range(2 + count):
         moved = direction_sweep(S, penalty.off, penalty.diagonal, T, W, D, U, start, row, goal, MAX_PASSES, *scratch)
-        if moved <= goal:
+        if moved <= goal or clock.over:
             break
     return D
 

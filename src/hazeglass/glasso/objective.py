@@ -9,6 +9,7 @@ W = inverse of T: it is the certificate each answer carries. Derivations: docs/m
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -53,11 +54,34 @@ class Attempt:
         return self.certificate is not None and self.certificate.gap <= tol * self.certificate.precision.shape[0]
 
 
+class Clock:
+    """A time budget: seconds of this thread's processor time from now on, None for no limit."""
+
+    def __init__(self, seconds: float | None = None) -> None:
+        self.limited = seconds is not None
+        self._end = time.thread_time() + (seconds or 0.0)
+
+    @property
+    def over(self) -> bool:
+        """Whether the time is spent."""
+        return self.limited and time.thread_time() > self._end
+
+
+NO_LIMIT = Clock()
+
+
 class Solver(Protocol):
-    """Minimise f over T > 0 until gap/p <= tol; max_iter None means the solver's own limit."""
+    """Minimise f over T > 0 until gap/p <= tol or the clock says stop; max_iter None is the solver's own limit."""
 
     def __call__(
-        self, S: FloatArray, penalty: Penalty, *, tol: float, max_iter: int | None = None, start: Start | None = None
+        self,
+        S: FloatArray,
+        penalty: Penalty,
+        *,
+        tol: float,
+        max_iter: int | None = None,
+        start: Start | None = None,
+        clock: Clock = ...,
     ) -> Attempt: ...
 
 

@@ -18,6 +18,8 @@ from numpy.typing import ArrayLike
 from hazeglass.errors import SolverInputError, UnboundedObjectiveError
 from hazeglass.glasso.linalg import FloatArray, column_name
 
+_FAR = 1e8
+
 
 def block_norms(matrix: FloatArray, block: int = 1) -> FloatArray:
     """Frobenius norm of every block of `block` rows and columns."""
@@ -102,6 +104,13 @@ class Penalty:
         For blocks of one it is S_ii + lambda_ii, which the solution attains.
         """
         return np.asarray(variances.reshape(self.size, self.block).mean(axis=1) + self.diagonal / np.sqrt(self.block))
+
+    def safe_start(self, S: FloatArray) -> FloatArray:
+        """S moved towards zero by the penalty, its diagonal raised by it: always in the box.
+
+        Where it is positive definite an estimate exists, and coordinate descent arrives soon.
+        """
+        return self.into_box(_FAR * max(1.0, float(np.abs(S).max())) * np.eye(len(S)), S)
 
     def into_box(self, W: FloatArray, S: FloatArray) -> FloatArray:
         """The nearest matrix with |W_ij - S_ij|_F <= lambda_ij; where a diagonal entry is a block, what it attains."""

@@ -16,6 +16,9 @@ import numpy.typing as npt
 LAYOUTS = ("paths", "spring", "community", "circle")  # of a picture; a page draws by paths
 LARGE = 1000  # nodes: up to here every one is drawn
 _MOST_DRAWN = 600
+FOLDED = 150  # nodes: beyond, a picture begins with communities folded into circles
+_GOLDEN = math.pi * (3 - math.sqrt(5))
+_PUSHES = 200
 _MOST_BY_STRESS = 250  # nodes of one connected part; beyond, networkx needs minutes
 _WIDE = 1.35  # the drawing is wider than high
 _MARGIN = 0.45  # around each part, where two linked nodes are about 1 apart
@@ -86,11 +89,54 @@ class Drawing:
 
     @classmethod
     def of(cls, links: Any) -> Drawing:
-        """Of the matrix of links between nodes."""
+        """Of the matrix of links between nodes; many of them community by community, each in a disc of its own."""
         groups = communities(links)
-        drawn = drawn_nodes(groups, links)
-        spots = node_positions(np.asarray(links[drawn][:, drawn].toarray() > 0))
-        return cls(groups, community_order(groups, links), drawn, spots)
+        drawn, order = drawn_nodes(groups, links), community_order(groups, links)
+        if len(drawn) > FOLDED:
+            return cls(groups, order, drawn, _in_discs(groups, order, links)[drawn])
+        return cls(groups, order, drawn, node_positions(np.asarray(links[drawn][:, drawn].toarray() > 0)))
+
+
+def _in_discs(groups: Indices, order: Indices, links: Any) -> FloatArray:
+    """Places for all nodes: communities as discs that do not overlap, in each its nodes in a spiral, best linked first.
+
+    Nodes without links stand in a row below.
+    """
+    sizes = np.bincount(groups)
+    count = int(np.searchsorted(-sizes, -1))  # communities come first, the largest in front
+    member = groups < count
+    between = np.zeros((count, count))
+    i, j = links.nonzero()
+    np.add.at(between, (groups[i], groups[j]), 1.0)
+    np.fill_diagonal(between, 0.0)
+    places = np.zeros((len(groups), 2))
+    if count:
+        radii = 0.42 * np.sqrt(sizes[:count] / max(1, int(sizes[:count].sum())))
+        centres = _apart(node_positions(between > 0) * np.array([_WIDE, 1.0]), radii)
+        for group in range(count):
+            inside = order[groups[order] == group]
+            turn, out = _GOLDEN * np.arange(inside.size), np.sqrt(np.arange(inside.size) / inside.size)
+            spiral = 0.85 * radii[group] * out[:, None] * np.column_stack([np.cos(turn), np.sin(turn)])
+            places[inside] = centres[group] + spiral
+    alone = np.flatnonzero(~member)
+    low, high = places[member].min(axis=0, initial=0.0), places[member].max(axis=0, initial=1.0)
+    places[alone] = np.column_stack([np.linspace(low[0], high[0], alone.size), np.full(alone.size, low[1] - 0.05)])
+    return np.asarray((places - places.min(axis=0)) / np.maximum(np.ptp(places, axis=0), 1e-9))
+
+
+def _apart(centres: FloatArray, radii: FloatArray) -> FloatArray:
+    """Discs pushed away from each other until none overlap, or long enough."""
+    centres = centres.copy()
+    reach = 1.1 * (radii[:, None] + radii[None, :])
+    np.fill_diagonal(reach, 0.0)
+    for _ in range(_PUSHES):
+        gap = centres[:, None] - centres[None, :]
+        far = np.maximum(np.linalg.norm(gap, axis=2), 1e-6)
+        overlap = np.maximum(reach - far, 0.0)
+        if not overlap.any():
+            break
+        centres += 0.5 * np.sum((overlap / far)[:, :, None] * gap, axis=1)
+    return centres
 
 
 def arranged(weights: FloatArray, layout: str) -> FloatArray:

@@ -21,7 +21,7 @@ from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit
 from hazeglass.present.charts import Axis, Line, chart, shape_pictures
-from hazeglass.present.layout import LARGE, Drawing
+from hazeglass.present.layout import FOLDED, LARGE, Drawing
 from hazeglass.present.pages import drawing_library, raw_template, render
 
 if TYPE_CHECKING:
@@ -39,6 +39,7 @@ _LINKED = (
     "How many pairs the penalised fit links at each penalty: those it cannot do without, whatever their error. Edges "
     "are something else: pairs that stand out of their error at the false-discovery rate"
 )
+_MOST_HUBS = 12
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "export.js", "controls.js")
 _FUNCTIONS = {"hermite": "with its square and its cube", "cosines": "as three waves of its rank"}
@@ -68,6 +69,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "pairs": fit.get("pairs", edges.num_rows),
     }
     pairs, library = Pairs.of(names, edges), drawing_library()
+    common["hubs"] = hubs(names, pairs)
     if library is None or fit.get("distrusted"):  # a page that moves is about edges, of which there are none then
         return render("report_static.html", **common, **_still(names, edges, pairs))
     ours = "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS)
@@ -186,6 +188,8 @@ def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
         f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
         f"{'data has' if fit['form'] == 'rows' else 'release stands for'} {fit['n']:,} rows."
     )
+    if fit.get("skipped"):
+        sentences.append(str(fit["skipped"]))
     if gentle is not None and gentle != fit["alpha"]:
         sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
     return [*sentences, *map(str, fit["notes"])]
@@ -266,6 +270,7 @@ def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int) -> dic
         "names": list(names),
         **_spots(drawing),
         "group": drawing.groups.tolist(),
+        "folded": FOLDED,
         "order": drawing.order.tolist(),
         "pairs": total,
         "listed": len(pairs.i),
@@ -279,6 +284,13 @@ def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int) -> dic
             "q": _short(pairs.numbers["q_value"][kept], rates),
         },
     }
+
+
+def hubs(names: Sequence[str], pairs: Pairs) -> list[tuple[str, int]]:
+    """The columns with the most edges and their number; none where no column stands out."""
+    degrees = np.bincount(np.concatenate([pairs.i, pairs.j])[np.tile(pairs.selected, 2)], minlength=len(names))
+    order = np.argsort(-degrees, kind="stable")[:_MOST_HUBS]
+    return [(names[node], int(degrees[node])) for node in order if degrees[node] > 2]
 
 
 def _spots(drawing: Drawing) -> dict[str, list[int | None]]:

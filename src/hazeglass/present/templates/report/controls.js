@@ -26,6 +26,7 @@ function redraw() {
 
 function choose(node) {
   state.node = node;
+  if (node !== null) opened.add(data.group[node]);
   state.rows = 100;
   if (node === null) search.value = "";
   redraw();
@@ -43,9 +44,7 @@ function searchFor(text) {
 search.addEventListener("input", () => {
   const node = searchFor(search.value);
   if (node !== undefined) {
-    state.node = node;
-    state.rows = 100;
-    redraw();
+    choose(node);
   } else {
     state.node = null;
     redraw();
@@ -63,6 +62,7 @@ find("reset").addEventListener("click", () => {
   rate.value = data.rates.indexOf(data.fdr);
   size.value = 0;
   search.value = "";
+  opened.clear();
   homes.forEach((home, node) => Object.assign(spots[node], home));
   svg.call(zoom.transform, d3.zoomIdentity);
   redraw();

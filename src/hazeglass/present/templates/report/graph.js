@@ -1,7 +1,8 @@
 // The graph: positions come with the data, so the same graph always looks the same until someone drags a node.
 const mostLines = 1500, mostNodes = 400, margin = {x: 60, y: 46};
 const svg = d3.select("#graph"), scene = svg.append("g");
-const lineLayer = scene.append("g"), nodeLayer = scene.append("g"), labelLayer = scene.append("g");
+const bundleLayer = scene.append("g"), lineLayer = scene.append("g"), foldLayer = scene.append("g");
+const nodeLayer = scene.append("g"), labelLayer = scene.append("g");
 const spots = names.map((_, k) => ({
   x: margin.x + data.x[k] * (1000 - 2 * margin.x) / 1000, y: margin.y + data.y[k] * (760 - 2 * margin.y) / 1000,
 }));
@@ -20,9 +21,58 @@ function tint(node) {
   return "var(--g" + Math.min(data.group[node], 7) + ")";
 }
 
+// A large graph begins with its communities folded into circles, which open on click.
+const opened = new Set(), foldable = drawnCount > data.folded;
+const members = d3.rollup(d3.range(nodeCount).filter(drawn), (all) => all, (node) => data.group[node]);
+const isFolded = (node) => foldable && members.get(data.group[node]).length > 3 && !opened.has(data.group[node]);
+
+function foldedGroups() {
+  return [...members].filter(([, all]) => isFolded(all[0])).map(([group, all]) => {
+    const hub = d3.greatest(all, (node) => neighbours.get(node).size);
+    const x = d3.mean(all, (node) => spots[node].x), y = d3.mean(all, (node) => spots[node].y);
+    return {group, all, hub, x, y, r: 5 + 3.2 * Math.sqrt(all.length)};
+  });
+}
+
+// Edges that end in a folded community, all those between two ends as one grey line.
+function bundles(folds) {
+  const place = new Map(folds.map((fold) => [fold.group, fold])), found = new Map();
+  const end = (node) => isFolded(node) ? place.get(data.group[node]) : spots[node];
+  const name = (node) => isFolded(node) ? "group " + data.group[node] : node;
+  for (const k of edges) {
+    const i = pairs.i[k], j = pairs.j[k];
+    if (!drawn(i) || !drawn(j) || (!isFolded(i) && !isFolded(j)) || end(i) === end(j)) continue;
+    const between = [name(i), name(j)].sort().join(" ");
+    if (!found.has(between)) found.set(between, {between, from: end(i), to: end(j), count: 0});
+    found.get(between).count += 1;
+  }
+  return [...found.values()];
+}
+
+function openGroup(group) {
+  if (group === null) opened.clear(); else opened.add(group);
+  hideTip();
+  drawGraph();
+}
+
+function drawFolds() {
+  const folds = foldedGroups();
+  bundleLayer.selectAll("line").data(bundles(folds), (b) => b.between).join("line").attr("class", "bundle")
+    .attr("stroke-width", (b) => 0.8 + Math.sqrt(b.count));
+  foldLayer.selectAll("circle").data(folds, (fold) => fold.group).join("circle").attr("class", "fold")
+    .attr("fill", (fold) => tint(fold.hub)).attr("r", (fold) => fold.r)
+    .attr("cx", (fold) => fold.x).attr("cy", (fold) => fold.y)
+    .on("pointermove", (event, fold) => showTip(event, "a community of " + plural(fold.all.length, "column") + " around " + names[fold.hub] + "; click to open it"))
+    .on("pointerleave", hideTip).on("click", (event, fold) => openGroup(fold.group));
+  find("fold").hidden = !foldable;
+  find("fold").textContent = opened.size > 0 ? "Fold" : "Unfold";
+}
+
 function drawGraph() {
-  const inside = edges.filter((k) => drawn(pairs.i[k]) && drawn(pairs.j[k])), lines = inside.slice(0, mostLines);
-  const shown = d3.range(nodeCount).filter((node) => drawn(node) && (nodeCount <= mostNodes || neighbours.get(node).size > 0));
+  const inside = edges.filter((k) => drawn(pairs.i[k]) && drawn(pairs.j[k]));
+  const lines = inside.filter((k) => !isFolded(pairs.i[k]) && !isFolded(pairs.j[k])).slice(0, mostLines);
+  const shown = d3.range(nodeCount).filter((node) => drawn(node) && !isFolded(node) && (nodeCount <= mostNodes || neighbours.get(node).size > 0));
+  drawFolds();
   lineLayer.selectAll("line").data([...lines].reverse(), (k) => k).join("line")
     .attr("class", kind)
     .attr("stroke-width", (k) => lineWidth(strength[k]))
@@ -41,8 +91,9 @@ function drawGraph() {
   const excerpt = drawnCount < nodeCount;
   find("limit").textContent = (excerpt ? "The picture shows the largest communities, " + plural(drawnCount, "column") + " of " +
     nodeCount.toLocaleString("en") + "; find any other by its name. " : "") +
-    (inside.length > lines.length ? "Only the strongest " + plural(mostLines, "edge") + " are drawn. " : "") +
-    (!excerpt && shown.length < nodeCount ? "Columns without an edge are left out. " : "");
+    (foldable && opened.size === 0 ? "Communities are folded into circles; click one to open it. " : "") +
+    (lines.length === mostLines ? "Only the strongest " + plural(mostLines, "edge") + " are drawn. " : "") +
+    (!excerpt && nodeCount > mostNodes ? "Columns without an edge are left out. " : "");
   find("graph").setAttribute("aria-label", "The graph: " + plural(nodeCount, "column") + ", " + plural(edges.length, "edge"));
   place();
   markLit();
@@ -51,6 +102,8 @@ function drawGraph() {
 function place() {
   lineLayer.selectAll("line").attr("x1", (k) => spots[pairs.i[k]].x).attr("y1", (k) => spots[pairs.i[k]].y)
     .attr("x2", (k) => spots[pairs.j[k]].x).attr("y2", (k) => spots[pairs.j[k]].y);
+  bundleLayer.selectAll("line").attr("x1", (b) => b.from.x).attr("y1", (b) => b.from.y)
+    .attr("x2", (b) => b.to.x).attr("y2", (b) => b.to.y);
   nodeLayer.selectAll("circle").attr("cx", (node) => spots[node].x).attr("cy", (node) => spots[node].y)
     .attr("r", nodeRadius());
   label();
@@ -60,13 +113,14 @@ function place() {
 function label() {
   const lit = litNodes(), size = 12 * perPixel() / zoomed.k, round = nodeRadius(), taken = [], kept = [];
   const view = [-zoomed.x / zoomed.k, (1000 - zoomed.x) / zoomed.k];
-  const present = nodeLayer.selectAll("circle").data();
   const rank = (node) => (node === state.node ? 1e6 : 0) + (lit !== null && lit.has(node) ? 1e4 : 0) + neighbours.get(node).size;
-  for (const node of [...present].sort((a, b) => rank(b) - rank(a) || a - b)) {
+  const folds = foldLayer.selectAll("circle").data().map((fold) => ({node: fold.hub, spot: fold, up: fold.r, rank: 1e5 + fold.all.length}));
+  const single = nodeLayer.selectAll("circle").data().map((node) => ({node, spot: spots[node], up: round, rank: rank(node)}));
+  for (const {node, spot, up} of [...folds, ...single].sort((a, b) => b.rank - a.rank || a.node - b.node)) {
     const half = 0.31 * size * Math.min(names[node].length, 18) + 2 / zoomed.k;
-    const inView = spots[node].x > view[0] && spots[node].x < view[1];
-    const x = inView ? Math.max(view[0] + half, Math.min(view[1] - half, spots[node].x)) : spots[node].x;
-    const y = spots[node].y - round - 0.35 * size;
+    const inView = spot.x > view[0] && spot.x < view[1];
+    const x = inView ? Math.max(view[0] + half, Math.min(view[1] - half, spot.x)) : spot.x;
+    const y = spot.y - up - 0.35 * size;
     const box = [x - half, y - size, x + half, y + 0.2 * size];
     if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
     taken.push(box);
@@ -117,5 +171,9 @@ const zoom = d3.zoom().scaleExtent([0.5, 12]).on("zoom", (event) => {
 });
 svg.call(zoom).on("dblclick.zoom", null);
 window.addEventListener("resize", place);
+d3.select("#fold").on("click", () => {
+  if (opened.size > 0) openGroup(null); else [...members.keys()].forEach((group) => opened.add(group));
+  drawGraph();
+});
 d3.select("#closer").on("click", () => svg.call(zoom.scaleBy, 1.5));
 d3.select("#farther").on("click", () => svg.call(zoom.scaleBy, 1 / 1.5));
