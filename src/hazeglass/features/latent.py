@@ -117,7 +117,7 @@ def latent_correlations(values: FloatArray, links: Sequence[Link]) -> tuple[Floa
     slope = 1 / np.outer(attenuation, attenuation)
     found = values * slope
     coarse = np.flatnonzero(~smooth)
-    series = np.array([_series(links[k]) for k in coarse])
+    series = np.array([_series(links[int(k)]) for k in coarse])
     for place, i in enumerate(coarse[:-1]):
         others = coarse[place + 1 :]
         rho, steepness, far = _inverted(values[i, others], series[place], series[place + 1 :])
