@@ -195,6 +195,7 @@ def test_clipped_rows_of_many_columns_have_the_error_that_a_larger_sample_gives(
     scale = float(np.mean(np.diag(found.covariance)))
     assert n * np.median(many[0][upper]) == pytest.approx(scale**2, rel=0.15)
     monkeypatch.setattr(error_model, "_MANY", 1000)
+    error_model._derivative.cache_clear()
     monkeypatch.setattr(clipping, "_MOST_CELLS", 1 << 22)
     clipping._normal_points.cache_clear()
     closer = widen(0.8 * sigma, radius * math.sqrt(p), np.zeros(p))

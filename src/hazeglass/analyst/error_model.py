@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -313,7 +313,6 @@ def widened_error(widening: Widening, n: float, noise_sd: float) -> ErrorModel:
     it. `noise_sd` is the standard deviation of the isotropic noise in the entries of the clipped moments.
     """
     squares, shrink = widening.squares, widening.shrink
-    positive = np.maximum(widening.wide, 0.0)
     # Sampling errors are those of products about the mean; the mean itself is subtracted.
     spread = np.maximum(widening.wide - widening.offset**2, 0.0)
     sampling_off = sampling_diagonal = np.zeros_like(widening.vectors)
@@ -321,11 +320,19 @@ def widened_error(widening: Widening, n: float, noise_sd: float) -> ErrorModel:
         products = np.outer(spread, spread) * _mean_products(shrink**2, squares)
         means = spread * (shrink @ squares) / len(squares)
         sampling_off, sampling_diagonal = products / n, (products - np.outer(means, means)) / n
-    jacobian = np.asarray(np.linalg.inv(_moments_jacobian(positive, squares, shrink)), dtype=np.float64)
-    slope = _divided_differences(widening.narrow, widening.wide, jacobian)
+    jacobian, slope = _derivative(widening)
     off = slope**2 * (sampling_off + noise_sd**2)
-    diagonal = jacobian @ (sampling_diagonal + 2 * noise_sd**2 * np.eye(positive.size)) @ jacobian.T
+    diagonal = jacobian @ (sampling_diagonal + 2 * noise_sd**2 * np.eye(len(jacobian))) @ jacobian.T
     return ErrorModel(widening.vectors, off, diagonal)
+
+
+@lru_cache(1)
+def _derivative(widening: Widening) -> tuple[FloatArray, FloatArray]:
+    """That of the widening, on the diagonal and off it; sampling error and noise both ask for it."""
+    positive = np.maximum(widening.wide, 0.0)
+    moments = _moments_jacobian(positive, widening.squares, widening.shrink)
+    jacobian = np.asarray(np.linalg.inv(moments), dtype=np.float64)
+    return jacobian, _divided_differences(widening.narrow, widening.wide, jacobian)
 
 
 def _moments_jacobian(positive: FloatArray, squares: FloatArray, shrink: FloatArray) -> FloatArray:

@@ -35,6 +35,7 @@ _FURTHER = {
     "barely": "so near d(S), the distance of an indefinite covariance to the positive semidefinite cone, an estimate "
     "hardly exists",
     "dense": f"a graph with more than {_MOST_DEGREE} neighbours per column is no longer read",
+    "worse": "the criterion had stopped falling",
     "slow": "the last fit did not arrive in its time",
 }
 
@@ -243,6 +244,10 @@ class PenaltyPath:
             if self._grid and (dense or not self.solutions[-1].converged):
                 self._stopped, self._end = True, "dense" if dense else "slow"
                 return
+
+    def enough(self) -> None:
+        """No smaller penalty is worth trying: the criterion has stopped falling."""
+        self._stopped, self._end = True, "worse"
 
     @property
     def skipped(self) -> str | None:

@@ -23,7 +23,7 @@ from hazeglass.features.clipping import widen
 from hazeglass.glasso.linalg import FloatArray
 
 _UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
-_DRAWS, _FEWEST_DRAWS, _SEED = 50, 4, 20_241_118
+_DRAWS, _FEWEST_DRAWS, _SEED = 50, 3, 20_241_118
 _MOST_ROWS = 100  # columns whose pairs say what noise does to products
 _LOUD = 0.3
 _LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
@@ -183,7 +183,7 @@ def _inflation(
     loads = np.asarray(back.T[some] / np.linalg.norm(back.T[some], axis=1)[:, None])
     rng, upper = np.random.default_rng(_SEED), np.triu_indices(len(loads), 1)
     carried = [_carried(one.noise, back) for one in kept]
-    draws = max(_FEWEST_DRAWS, min(_DRAWS, _DRAWS * _MOST_ROWS // p))  # of many columns each draw says more
+    draws = max(_FEWEST_DRAWS, min(_DRAWS, _DRAWS * _MOST_ROWS // (2 * p)))  # of many columns each draw says more
     drawn = np.zeros(len(upper[0]))
     for _ in range(draws):
         whole = sum(weight * noise.sample(rng) for weight, noise in zip(weights, carried, strict=True))

@@ -104,6 +104,7 @@ def ebic(noisy: NoisyCovariance, problem: Problem) -> Choice:
         for solution in path.fits():
             scores.append(criterion.score(solution))
             if len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
+                path.enough()
                 break
     best = int(np.argmin(scores))
     path.warn_at_the_edge("ebic", best)
