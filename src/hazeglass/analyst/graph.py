@@ -56,6 +56,8 @@ class FitRecord:
     distrusted           why nothing is selected, where the release contradicts the model of its error bars
     functions            of the columns that curved dependence was looked for in: 'hermite' or 'cosines'
     ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
+    categorical, reading, odds  the categorical columns, how ordered ones were read ('latent': as cuts of a hidden normal)
+                         and for edges with a categorical end how the odds of its levels change
     """
 
     origin: Origin
@@ -81,6 +83,9 @@ class FitRecord:
     functions: str | None = None
     ridge: float | None = None
     shapes: list[dict[str, Any]] | None = None
+    categorical: list[str] | None = None
+    reading: str | None = None
+    odds: list[dict[str, Any]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As it goes into fit.json; what does not apply is left out."""

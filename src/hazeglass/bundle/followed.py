@@ -7,6 +7,7 @@ reader follows them again: numbers from elsewhere may be the data's own.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,8 +15,8 @@ from hazeglass.bundle.manifest import Manifest, unit_step
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, first_borders, next_borders, often_missing
-from hazeglass.features.shaping import Shape, first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.features.marginal import Marginal, first_borders, marginal_of, next_borders, often_missing
+from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
 
 _FOLLOWED = 1e-6  # what eigenvalues and quantiles may differ by on another computer, beside the largest entry
 
@@ -50,16 +51,16 @@ def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) ->
     size = manifest.persons or manifest.n
     columns = []
     for k, column in enumerate(manifest.columns):
-        step, own = unit_step(column, manifest.scale), [one[k] for one in rounds]
+        step, own, levels = unit_step(column, manifest.scale), [one[k] for one in rounds], not column.ordered
         for number, counts in enumerate(own):
             if number == 0:
-                expected = first_borders(step)
+                expected = first_borders(step, levels=levels)
             else:
                 noise = manifest.rounds[number].noise_scale / size
-                expected = next_borders(Marginal(tuple(own[:number]), step), noise)
+                expected = next_borders(marginal_of(own[:number], step, levels=levels), noise)
             _agree("partitions", counts.borders, expected)
         if own:
-            columns.append(Marginal(tuple(own), step))
+            columns.append(marginal_of(own, step, levels=levels))
     if manifest.standard is not None:
         _agree("locations", manifest.standard.centre, [one.location for one in columns])
         _agree("spreads", manifest.standard.scale, [one.spread for one in columns])
@@ -75,18 +76,21 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
     if presence != (missing if len(missing) > 1 else ()):
         raise BundleError("release.json counts presence where the counts do not ask for it. Do not rely on it.")
     begin = 1 if presence else 0
-    shape = first_shape(stages[begin].size, shaped=True)
+    first = stages[begin]
+    shape = first_shape(first.scored, shaped=True, beside=first.size - first.scored)
     for number, (stage, released) in enumerate(zip(stages[begin:], moments[begin:], strict=True)):
         if number > 0:
             before = moments[begin + number - 1]
             noise = float(before.second_noise_sd[0, -1])
             radius, largest = stages[begin + number - 1].radius, largest_entry(manifest.scale)
             shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest)
-            _agree("centres", stage.centre, shape.centre)
+            _agree("centres", stage.centre, shape.whole_centre)
             if (released.map is None) != (shape.map is None):
                 raise BundleError("release.json has a map where the rule makes none. Do not rely on it.")
-            if shape.map is not None and released.map is not None:
-                _agree("maps", released.map, shape.map)
-                shape = Shape(released.map, np.array(stage.centre), shape.length, shape.share)
-        if stage.clipped:
-            _agree("radii", [stage.radius], [stage_radius(stage.features, shape.length, size, stage.mu)])
+            if shape.whole_map is not None and released.map is not None:
+                _agree("maps", released.map, shape.whole_map)
+                own = released.map[: stage.scored, : stage.scored]
+                shape = replace(shape, map=own, centre=np.array(stage.centre[: stage.scored]))
+        if stage.clipped and stage.scored:
+            radius = stage_radius(stage.features, shape.length, size, stage.mu, len(stage.levels))
+            _agree("radii", [stage.radius], [radius])

@@ -151,6 +151,8 @@ class Stage:
     tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2,
     and are divided by `rows`: the number of rows, or, where persons are protected and it is secret (`count_weight`
     above 0), that number with noise of standard deviation tau / count_weight, moved into its public range.
+    Behind the numbers of a row stand, for every categorical column, 0 and 1 for each of its `levels`: a 1 at the cell's
+    own. No map touches them, and no row is clipped for them.
     """
 
     mu: float
@@ -167,11 +169,22 @@ class Stage:
     mapped: bool = False
     rows: int = 0
     count_weight: float = 0.0
+    levels: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
         """How many features a row has."""
         return len(self.centre)
+
+    @property
+    def scored(self) -> int:
+        """How many of them are numbers, and not indicators of levels."""
+        return len(self.centre) - sum(self.levels)
+
+    @property
+    def longest(self) -> float:
+        """The most that a row is long, its indicators included."""
+        return math.hypot(self.radius, math.sqrt(len(self.levels)))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
 from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage
-from hazeglass.bundle.moments import MOST_LEAVES, moment_rows, pooled_rows
+from hazeglass.bundle.moments import moment_rows, most_counts, pooled_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
@@ -135,10 +135,15 @@ def _check_stages(manifest: Manifest) -> None:
     if adaptive and manifest.radius_search is not None:
         raise wrong
     boxed = manifest.unit.name not in ("record", "person")
+    levels = tuple(len(column.levels) for column in manifest.columns if not column.ordered)
+    if levels and scale != "scores":
+        raise wrong
     for number, stage in enumerate(stages):
-        taking = len(stage.of) or p
         presence = stage.features == "presence"
-        if stage.size != taking * DEGREES[stage.features] or bool(stage.of) != presence or (presence and number > 0):
+        if stage.levels != (() if presence else levels):
+            raise wrong
+        taking = len(stage.of) or p - len(stage.levels)
+        if stage.scored != taking * DEGREES[stage.features] or bool(stage.of) != presence or (presence and number > 0):
             raise wrong
         if any(a >= b for a, b in pairwise(stage.of)) or (stage.of and stage.of[-1] >= p):
             raise wrong
@@ -146,8 +151,8 @@ def _check_stages(manifest: Manifest) -> None:
             raise wrong
         if boxed and stage.box != (1.0 if presence or not adaptive else BOX):
             raise wrong
-        longest = math.sqrt(stage.size) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
-        if (boxed or presence) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):
+        longest = math.sqrt(stage.scored) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
+        if (boxed or presence or not stage.scored) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):
             raise wrong
     shaped = [stage for stage in stages if stage.features != "presence"]
     kinds = {stage.features for stage in shaped}
@@ -158,7 +163,7 @@ def _check_stages(manifest: Manifest) -> None:
         or (not adaptive and len(stages) > 1)
     ):
         raise wrong
-    if "cosines" in kinds and (scale != "scores" or boxed or manifest.form == "synthetic"):
+    if "cosines" in kinds and (levels or scale != "scores" or boxed or manifest.form == "synthetic"):
         raise wrong
     if shaped[0].mapped or any(shaped[0].centre) or any(s.mapped or any(s.centre) for s in stages[: -len(shaped)]):
         raise wrong
@@ -222,7 +227,7 @@ def _check_slack(manifest: Manifest) -> None:
     answers = 0 if search is None else len(search.answers)
     draws = answers + sum(moment_rows(stage.size) + (stage.count_weight > 0) for stage in manifest.stages)
     counts = len(manifest.rounds) * len(manifest.columns)  # each of two leaves at least, and missing cells
-    fewest, most = draws + 2 * counts, draws + (MOST_LEAVES + 1) * counts
+    fewest, most = draws + 2 * counts, draws + len(manifest.rounds) * most_counts(manifest.columns)
     losses = [(manifest.delta_slack, delta_slack(epsilon, fewest), delta_slack(epsilon, most))]
     if search is not None:
         losses.append((search.total_variation, float(answers), float(answers)))
@@ -334,16 +339,21 @@ def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
 
 
 def _stage_mu(stage: Stage, unit: Unit) -> float:
-    most = count_weight(stage.radius) * (1 + _TOLERANCE)
+    most = count_weight(stage.longest) * (1 + _TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     if stage.clipped:
-        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.size, "moments"))
+        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.scored, "moments"))
     elif not (stage.steps * (stage.box or 1.0)).is_integer():
         raise BundleError("release.json has a lattice on which rounded cells leave their box. Do not rely on it.")
     mu = (
         moments_distance(
-            unit, columns=stage.size, radius=stage.radius, mean_weight=stage.mean_weight, box=stage.box or 1.0
+            unit,
+            columns=stage.scored,
+            radius=stage.radius,
+            mean_weight=stage.mean_weight,
+            box=stage.box or 1.0,
+            indicators=len(stage.levels),
         )
         / stage.tau
     )

@@ -42,17 +42,33 @@ class Shape:
     centre  c, on the scale of A x
     length  the expected squared length of the rows, from which the radius follows
     share   of the mu^2 that is left, which the stage spends
+    beside  how many entries a row has behind these, which no stage moves: indicators of levels
     """
 
     map: FloatArray | None
     centre: FloatArray
     length: float
     share: float
+    beside: int = 0
+
+    @property
+    def whole_map(self) -> FloatArray | None:
+        """What all entries of a row are multiplied by."""
+        if self.map is None or not self.beside:
+            return self.map
+        whole = np.eye(self.centre.size + self.beside)
+        whole[: self.centre.size, : self.centre.size] = self.map
+        return whole
+
+    @property
+    def whole_centre(self) -> FloatArray:
+        """What is taken off all entries of a row."""
+        return np.concatenate([self.centre, np.zeros(self.beside)])
 
 
-def first_shape(features: int, *, shaped: bool) -> Shape:
+def first_shape(features: int, *, shaped: bool, beside: int = 0) -> Shape:
     """Rows as they are; all the budget at once where no further stage is to come."""
-    return Shape(None, np.zeros(features), float(features), 1 / MOST_STAGES if shaped else 1.0)
+    return Shape(None, np.zeros(features), float(features), 1 / MOST_STAGES if shaped else 1.0, beside)
 
 
 def next_shape(
@@ -60,16 +76,18 @@ def next_shape(
 ) -> Shape:
     """The shape of stage `stage` (counting from 0), from the released moments of the one before, its radius and noise.
 
-    `largest` bounds a coordinate of the rows, so that maps can be kept exact.
+    `largest` bounds a coordinate of the rows, so that maps can be kept exact. Of the moments only those of the entries
+    that are shaped count.
     """
-    p = mean.size
+    p = before.centre.size
+    mean, second = mean[:p], second[:p, :p]
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
     kept, edge = np.maximum(values, 0.0), 2 * math.sqrt(p) * noise_sd
     kept = kept * lengthened(kept, radius**2)
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map
     if stage == 1 and values[-1] <= 1 + _ABOVE_NOISE * edge:
-        return Shape(before.map, before.centre + mean, before.length, 1.0)
+        return Shape(before.map, before.centre + mean, before.length, 1.0, before.beside)
     inner = old @ (vectors / (kept + edge)) @ vectors.T @ old
     spectrum, axes = np.linalg.eigh((inner + inner.T) / 2)
     # Where rows do not vary at all, every stage would stretch them further, until the map's last bits no longer hold
@@ -79,7 +97,7 @@ def next_shape(
     found = exact_map((axes * stretch) @ axes.T, largest)
     centre = found @ np.linalg.solve(old, before.centre + mean)
     last = stage >= MOST_STAGES - 1 or (stage > 1 and apart > _ROUND * p)
-    return Shape(found, centre, apart, 1.0 if last else 1 / (MOST_STAGES - stage))
+    return Shape(found, centre, apart, 1.0 if last else 1 / (MOST_STAGES - stage), before.beside)
 
 
 def lengthened(values: FloatArray, squared_radius: float) -> float:
@@ -121,24 +139,26 @@ def largest_entry(scale: str | None) -> float:
     return LINEAR_STEPS * LARGEST_LINEAR if scale == "linear" else 8.0 * STEPS
 
 
-def stage_radius(features: str, length: float, rows: float, mu: float) -> float:
+def stage_radius(features: str, length: float, rows: float, mu: float, indicators: int = 0) -> float:
     """The radius of a stage that spends `mu` on `rows` rows whose mean squared length is about `length`.
+
+    `indicators` beside them add to the noise, and not to what is clipped.
 
     Cosines of ranks are bounded: a ball a little larger than their mean length holds nearly all rows, and one twice as
     large, squared, holds all.
     """
-    square = squared_radius(length, rows, mu)
+    square = squared_radius(length, rows, mu, indicators)
     if features == "cosines":
         square = min(max(square, _LEAST_COSINES * length), 2 * length)
     return math.sqrt(square)
 
 
-def squared_radius(length: float, rows: float, mu: float) -> float:
+def squared_radius(length: float, rows: float, mu: float, indicators: int = 0) -> float:
     """The radius, squared, for columns themselves.
 
     While noise rules it is length + 1, which clips some 40 % of Gaussian rows. Where the noise, (r^2/mu)/rows, falls
     below the sampling error 1/sqrt(rows), the radius grows until hardly anything is clipped.
     """
     least = length + 1
-    noise = least / (mu * math.sqrt(rows))
+    noise = (least + indicators) / (mu * math.sqrt(rows))
     return least * float(np.clip(_NOISE_WANTED / noise, 1.0, _LARGEST_GROWTH))

@@ -94,22 +94,29 @@ def counts_distance(unit: Unit, *, columns: int) -> float:
             raise InputError("counts cannot protect a whole column: replacing one moves all of them.")
 
 
-def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0) -> float:
+def moments_distance(
+    unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0, indicators: int = 0
+) -> float:
     """D with mu = D / tau for the sums T1 = a sum(x), T2 = sum(x x^T).
 
-    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal. Where cells
-    are protected, no row is clipped, and `box` bounds each of its entries.
+    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal. A row has
+    `columns` entries that are numbers, together no longer than `radius`, and beside them so many `indicators`: vectors
+    of length 1, a 1 at the level of a category. Where cells are protected, no row is clipped, and `box` bounds each of
+    its numbers.
     """
     a2 = mean_weight**2
     match unit.name:
         case "record" | "person":
-            if mean_weight > radius:
-                raise InputError(f"the mean's weight must not exceed the clip radius {radius:g}, got {mean_weight:g}.")
-            return unit.max_rows * (radius**2 + a2)
+            longest = math.hypot(radius, math.sqrt(indicators))
+            if mean_weight > longest:
+                raise InputError(f"the mean's weight must not exceed the clip radius {longest:g}, got {mean_weight:g}.")
+            return unit.max_rows * (radius**2 + indicators + a2)
         case "entry" | "readings":
-            if columns < 2:
+            if columns + indicators < 2:
                 raise InputError('moments that protect entries need at least 2 columns; use protects = "record".')
-            return unit.readings * 2 * box * math.sqrt((columns - 1) * box**2 + a2)
+            number = 4 * box**2 * ((columns - 1) * box**2 + indicators + a2) if columns else 0.0
+            level = 2 * (columns * box**2 + indicators - 1 + a2) + 1 if indicators else 0.0
+            return unit.readings * math.sqrt(max(number, level))
         case "column":
             raise InputError(
                 "a moments release cannot protect a whole column: replacing one moves every entry of its row of the "

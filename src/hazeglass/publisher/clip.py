@@ -63,8 +63,11 @@ def lattice_rows(rows: FloatArray, centre: FloatArray, stage: Stage) -> FloatArr
     """In place, one row per feature: clip_to_lattice of what a stage sums, about its centre, several times as fast."""
     from hazeglass.publisher.kernels import to_lattice
 
-    longest = _inner_radius(len(rows), stage.steps, stage.radius) if stage.clipped else math.inf
-    to_lattice(rows, centre, float(stage.steps), longest)
+    scored = stage.scored
+    if scored:
+        longest = _inner_radius(scored, stage.steps, stage.radius) if stage.clipped else math.inf
+        to_lattice(rows[:scored], centre[:scored], float(stage.steps), longest)
+    rows[scored:] *= stage.steps  # indicators: a level is so many whole steps, and no row of them is too long
     return rows
 
 

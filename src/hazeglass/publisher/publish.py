@@ -256,7 +256,7 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
     plan = rows.plan
     drawn = publish_moments(rows, plan, engine, bits)
     n = pooled_rows([one.stage for one in drawn.stages])
-    released = [stage.released(plan.names) for stage in drawn.stages]
+    released = [stage.released(plan.columns) for stage in drawn.stages]
     if drawn.marginals is not None:
         writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
     writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
