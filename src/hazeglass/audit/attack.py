@@ -101,7 +101,7 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
         inside = column.centre + column.half_width * place
         if column.transform is not None:
             inside = _INVERSE[column.transform](inside)
-        if column.kind == "integer":
+        if column.counted:
             inside = np.rint(inside)
         width = column.upper - column.lower
         raw[:, k] = np.where(

@@ -98,12 +98,13 @@ class _Column:
         else:
             unit = np.interp(ndtr(x), np.linspace(0, 1, _LEVELS + 1), self.quantiles)
         plain = self.column
-        if self.quantiles is not None and plain.kind == "integer":  # their ranks were those before the transform
+        if self.quantiles is not None and plain.counted:  # their ranks were those before the transform
             middle, half = (plain.lower + plain.upper) / 2, (plain.upper - plain.lower) / 2
             whole = np.clip(np.rint(middle + half * unit), plain.lower, plain.upper)
             return plain.transformed(whole)
         values = plain.centre + plain.half_width * unit
-        return np.clip(np.rint(values), -_LARGEST_WHOLE, _LARGEST_WHOLE) if self.rounds else values
+        ends = (plain.lower, plain.upper) if plain.levels else (-_LARGEST_WHOLE, _LARGEST_WHOLE)
+        return np.clip(np.rint(values), *ends) if self.rounds else values
 
 
 def synthetic_rows(
@@ -132,7 +133,7 @@ def synthetic_rows(
             centre=0.0 if standard is None else standard.centre[k],
             scale=1.0 if standard is None else standard.scale[k],
             quantiles=marginals[k].quantile(np.linspace(0, 1, _LEVELS + 1)) if scores else None,
-            rounds=manifest.synthetic.integers_rounded and column.whole,
+            rounds=manifest.whole_columns[k],
         )
         for k, column in enumerate(manifest.columns)
     )

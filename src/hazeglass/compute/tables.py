@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -27,9 +27,12 @@ from hazeglass.compute.cells import Coded, Column
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
 
+Readings = Mapping[str, Reading]
+NO_READINGS: Readings = {}
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
 _PIECE_ROWS = 1 << 18
@@ -49,7 +52,9 @@ class TableSource(Protocol):
     def sizes(self) -> list[int]:
         """The number of rows of every piece."""
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
         """The named columns, cut into pieces: `numbers` as float64, `ids` as text in canonical form."""
 
 
@@ -77,10 +82,10 @@ def floats(batch: pa.RecordBatch, columns: Sequence[str]) -> npt.NDArray[np.floa
     return block.T
 
 
-def _wanted(numbers: Sequence[str], ids: Sequence[str], width: int, text: TextFormat) -> Wanted:
+def _wanted(numbers: Sequence[str], ids: Sequence[str], readings: Readings, width: int, text: TextFormat) -> Wanted:
     """What to read; blocks depend on the width of the whole table, so that any choice of columns is cut alike."""
     rows = max(64, _BLOCK_CELLS // max(1, width))
-    return Wanted(tuple(numbers), tuple(ids), min(BLOCK_ROWS, rows), text)
+    return Wanted(tuple(numbers), tuple(ids), min(BLOCK_ROWS, rows), text, readings)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -126,9 +131,11 @@ class _InMemory:
         """Few enough rows that several pieces fit into memory."""
         return min(_PIECE_ROWS, max(64, _BLOCK_CELLS // max(1, len(self.names))))
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
-        columns = {name: self.take(self.names.index(name)) for name in wanted.all}
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
+        columns = {name: self.take(self.names.index(name)) for name in wanted.sources}
         for number, rows in enumerate(self.sizes()):
             start = number * self._step
             held = {name: rows_of(column, start, start + rows) for name, column in columns.items()}
@@ -259,8 +266,10 @@ class _ParquetFiles:
     def sizes(self) -> list[int]:
         return [sum(rows for _, _, rows in groups) for groups in self._groups]
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         for number, groups in enumerate(self._groups):
             yield RowGroups(number, tuple((place, group) for place, group, _ in groups), wanted)
 
@@ -301,8 +310,10 @@ class _CsvFiles:
     def sizes(self) -> list[int]:
         return [rows for _, rows in self._lines]
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         return (TextLines(number, lines, wanted) for number, (lines, _) in enumerate(self._lines))
 
 
@@ -336,8 +347,10 @@ class _DaskFrame:
         counted = self.frame.map_partitions(len, enforce_metadata=False).compute()
         return [int(rows) for rows in np.atleast_1d(np.asarray(counted))]  # one partition alone gives a number
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         for number in range(self.frame.npartitions):
             yield Partition(number, self.frame.partitions[number], wanted)
 

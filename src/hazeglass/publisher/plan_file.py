@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
+from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
 from hazeglass.errors import OutputError, PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
@@ -20,6 +20,9 @@ __all__ = [
     "check_new_file",
     "check_section",
     "check_structure",
+    "column_entry",
+    "column_of",
+    "differing",
     "plan_text",
     "toml_value",
     "write_new_file",
@@ -94,6 +97,11 @@ PLAN_SCHEMA: dict[str, Any] = {
                     "transform": {"enum": list(TRANSFORMS)},
                     "noise": {"enum": list(NOISES)},
                     "reason": {"type": "string", "maxLength": 2000},
+                    "levels": {"type": "array"},  # bundle/columns.py says what they must be
+                    "missing": {"enum": list(MISSING)},
+                    "source": {"type": "string", "minLength": 1, "maxLength": 1000},
+                    "part": {"enum": list(PARTS)},
+                    "since": {"type": "string"},
                 },
             },
         },
@@ -178,6 +186,33 @@ def _where(path: list[Any], document: Mapping[str, Any]) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def column_of(entry: Mapping[str, Any]) -> Column:
+    """The column of a plan's entry, in which levels stand in the place of bounds."""
+    said = [key for key in ("lower", "upper") if key in entry]
+    if said and entry["kind"] in LEVELLED:
+        raise PlanError(
+            f"column {entry['name']!r} is {entry['kind']}: its levels take the place of bounds. Remove {said[0]}."
+        )
+    return Column(**entry)
+
+
+def differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not the usual ones; 0 is not False."""
+    return {k: v for k, v in values.items() if not (type(v) is type(usual[k]) and v == usual[k])}
+
+
+def column_entry(column: Column) -> dict[str, Any]:
+    """The other way: what a plan.toml says of a column."""
+    usual = {"transform": None, "noise": "rounded", "reason": "", "missing": "random"}
+    usual |= dict.fromkeys(("source", "part", "since"))
+    entry: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    if not column.levels:
+        entry |= {"lower": column.lower, "upper": column.upper}
+    elif column.part is None:
+        entry["levels"] = list(column.levels)
+    return {**entry, **differing({key: getattr(column, key) for key in usual}, usual)}
 
 
 def plan_text(document: Mapping[str, Any]) -> str:

@@ -273,7 +273,7 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
 def _synthetic_schema(plan: Plan) -> pa.Schema:
     import pyarrow as pa
 
-    whole = [plan.round_integers and column.whole for column in plan.columns]
+    whole = [column.whole and (plan.round_integers or bool(column.levels)) for column in plan.columns]
     return pa.schema([(name, pa.int64() if one else pa.float64()) for name, one in zip(plan.names, whole, strict=True)])
 
 
