@@ -2,10 +2,10 @@
 than levels.
 
 Stages release moments of rows (z, 1), scores and indicators of levels. With pi the shares of a column's levels its
-indicators have the covariance diag(pi) - pi pi^T, and W = B^T diag(pi)^-1/2, B an orthonormal basis of what is
-orthogonal to sqrt(pi), whitens them: W pi = 0 and W diag(pi) W^T = I. So
+indicators have the covariance diag(pi) - pi pi^T, and W = B^T diag(pi)^-1/2 (I - 1 1^T / K), B an orthonormal basis
+of what is orthogonal to sqrt(pi), whitens them. So
 
-    between two categorical columns    W_c M_cd W_d^T       whatever their means are
+    between two categorical columns    W_c (M_cd - pi_c pi_d^T) W_d^T
     a score and a categorical column   E[w y y^T] S^-1 S_yd = M_yd, w = min(1, r/|y|): clipping shrinks it by w alone
 
 where M are released second moments. Errors are those of sampling, as if features were normal, and of the noise, which
@@ -52,13 +52,19 @@ class LevelMoments:
     mean_noise_sd: float
 
 
-def shares_of(known: Levels, part: slice, stages: Sequence[LevelMoments], n: int) -> tuple[FloatArray, float]:
-    """The shares of a column's levels by counts, means and squares together, and the standard error of one by noise."""
+def shares_of(
+    known: Levels, part: slice, others: Sequence[slice], stages: Sequence[LevelMoments]
+) -> tuple[FloatArray, float]:
+    """The shares of a column's levels by counts, means, squares and sums over the levels of every other column
+    together, and the standard error of one by noise."""
     total = max(float(known.rounds[-1].counts.sum()), 1.0)
     found, weight = [known.shares], [(total / known.count_sd) ** 2]
     for stage in stages:
+        noise = max(stage.noise_sd**2, 1e-24)
         found += [stage.mean[part], np.diag(stage.second)[part]]
-        weight += [1 / max(stage.mean_noise_sd, 1e-12) ** 2, 1 / max(2 * stage.noise_sd**2, 1e-24)]
+        weight += [1 / max(stage.mean_noise_sd, 1e-12) ** 2, 1 / (2 * noise)]
+        found += [stage.second[part, other].sum(axis=1) for other in others]
+        weight += [1 / (noise * (other.stop - other.start)) for other in others]
     shares = np.maximum(np.average(found, axis=0, weights=weight), 0.0)
     return shares / max(float(shares.sum()), np.finfo(float).tiny), 1 / math.sqrt(sum(weight))
 
@@ -123,7 +129,8 @@ def mixed_covariance(
         if one is None:
             groups.append(None)
             continue
-        shares[part], share_sd[part] = shares_of(one, part, stages, n)
+        others = [own for own in parts if own.stop > own.start and own != part]
+        shares[part], share_sd[part] = shares_of(one, part, others, stages)
         groups.append(group_levels(shares[part], float(share_sd[part][0]), n, n * noise_sd))
     released = _released(shares, share_sd, parts, stages, weights, scored, n)
     load, layout = _loads(names, groups, parts, seen, scored)

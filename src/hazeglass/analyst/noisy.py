@@ -43,11 +43,16 @@ class LevelGroups:
         return np.asarray(np.linalg.svd(roots[None])[2][1:])
 
     def whitener(self, levels: int) -> FloatArray:
-        """W: indicators of the levels to features of mean 0 and covariance I, one fewer than there are groups."""
+        """W: indicators of the levels, about their shares, to features of covariance I, one fewer than there are groups.
+
+        Indicators of one row add up to 1, so their covariances with anything add up to 0, and only noise could make W
+        see a vector of equal entries: it does not.
+        """
         together = np.zeros((len(self.members), levels))
         for row, own in zip(together, self.members, strict=True):
             row[list(own)] = 1.0
-        return np.asarray((self.basis / np.sqrt(self.shares)) @ together)
+        found = (self.basis / np.sqrt(self.shares)) @ together
+        return np.asarray(found - found.mean(axis=1, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)

@@ -67,7 +67,7 @@ def moments_schema() -> pa.Schema:
     import pyarrow as pa
 
     numbers = [pa.float64()] * 3
-    types = [pa.int8(), pa.string(), pa.int16(), pa.string(), pa.int16(), *numbers]
+    types = [pa.int8(), pa.string(), pa.int8(), pa.string(), pa.int8(), *numbers]
     return pa.schema(list(zip(MOMENT_COLUMNS, types, strict=True)))
 
 
@@ -78,7 +78,7 @@ def moments_to_arrow(stages: Sequence[ReleasedMoments]) -> Iterator[pa.RecordBat
     schema = moments_schema()
     for number, stage in enumerate(stages, start=1):
         columns = pa.array([feature.column for feature in stage.features])
-        powers = pa.array([feature.power for feature in stage.features], type=pa.int16())
+        powers = pa.array([feature.power for feature in stage.features], type=pa.int8())
         for left, right, *values in _entries(stage):
             at_left, at_right = pa.array(left), pa.array(right, mask=right < 0)
             kind = pa.array(np.full(left.size, number, dtype=np.int8))
