@@ -58,7 +58,7 @@ class Network:
     @classmethod
     def read(cls, path: Path) -> Network:
         """From the interchange format of the bnlearn repository."""
-        text = gzip.open(path, "rt").read()
+        text = gzip.decompress(path.read_bytes()).decode()
         variables = re.findall(r"variable\s+(\S+)\s*\{\s*type discrete \[ \d+ \] \{([^}]*)\}", text)
         levels = {name: [level.strip() for level in found.split(",")] for name, found in variables}
         tables = {}
@@ -151,14 +151,20 @@ def tree(case: str, n: int, epsilon: float, seed: int, data: Path) -> dict[str, 
             truth.add(frozenset({f"c{k}", f"c{above}"}))
         rows[f"c{k}"] = codes
     columns = [levelled(name, "categorical", int(size)) for name, size in zip(rows, sizes, strict=True)]
-    graph = recovered(columns, {name: words(codes, [f"l{k}" for k in range(5)]) for name, codes in rows.items()}, epsilon, seed)
+    graph = recovered(
+        columns, {name: words(codes, [f"l{k}" for k in range(5)]) for name, codes in rows.items()}, epsilon, seed
+    )
     called = graph.pairs
     return {"fdr": len(called - truth) / max(1, len(called)), "power": len(called & truth) / len(truth)}
 
 
 def kinds_of(n: int, rng: np.random.Generator) -> tuple[list[hg.Column], dict[str, Any]]:
     """Twelve independent columns of all kinds."""
-    shares = {"skewed": [0.9, 0.06, 0.03, 0.01], "even": [0.25] * 4, "many": [0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02]}
+    shares = {
+        "skewed": [0.9, 0.06, 0.03, 0.01],
+        "even": [0.25] * 4,
+        "many": [0.3, 0.2, 0.2, 0.1, 0.1, 0.05, 0.03, 0.02],
+    }
     columns = [
         hg.Column("normal", "continuous", lower=-6, upper=6),
         hg.Column("exponential", "continuous", lower=0, upper=30),
@@ -227,7 +233,9 @@ def third(case: str, n: int, epsilon: float, seed: int, data: Path) -> dict[str,
         table[f"x{k}"] = rng.standard_normal(n)
     for name, kind in (("m", middle), ("a", left), ("b", right)):
         known = kind == "continuous"
-        columns.append(hg.Column(name, kind, lower=0, upper=200) if known else levelled(name, kind, 2 if kind == "binary" else 4))
+        columns.append(
+            hg.Column(name, kind, lower=0, upper=200) if known else levelled(name, kind, 2 if kind == "binary" else 4)
+        )
     columns += [hg.Column(f"x{k}", "continuous", lower=-6, upper=6) for k in range(5)]
     graph = recovered(columns, table, epsilon, seed)
     of = {frozenset((row["source"], row["target"])): row["p_value"] for row in graph.edges.to_pylist()}
@@ -256,7 +264,9 @@ def _cut(rows: Floats, rng: np.random.Generator, *, categorical: bool) -> tuple[
         table[f"x{k}"] = _seen(latent, kind, rng)[0]
         known = kind == "continuous"
         columns.append(
-            hg.Column(f"x{k}", kind, lower=0, upper=200) if known else levelled(f"x{k}", kind, 2 if kind == "binary" else 4)
+            hg.Column(f"x{k}", kind, lower=0, upper=200)
+            if known
+            else levelled(f"x{k}", kind, 2 if kind == "binary" else 4)
         )
     if categorical:
         for k in range(2):
@@ -296,7 +306,11 @@ def missing(case: str, n: int, epsilon: float, seed: int, data: Path) -> dict[st
     table["c"] = _seen(x[:, 2], "categorical", rng)[0]
     table["d"] = _seen(rng.standard_normal(n), "categorical", rng)[0]
     for name, cells in table.items():
-        table[name] = pa.array(cells, mask=rng.random(n) < share) if isinstance(cells, np.ndarray) else _without(cells, rng, share)
+        table[name] = (
+            pa.array(cells, mask=rng.random(n) < share)
+            if isinstance(cells, np.ndarray)
+            else _without(cells, rng, share)
+        )
     columns = [hg.Column(f"x{k}", "continuous", lower=-6, upper=6) for k in range(6)]
     columns += [levelled(name, "categorical", 4) for name in "cd"]
     graph = recovered(columns, table, epsilon, seed)
@@ -320,7 +334,10 @@ _KINDS = ("continuous", "ordinal", "binary", "categorical")
 PARTS: dict[str, tuple[Any, list[tuple[str, int, float]]]] = {
     "networks": (network, NETWORKS),
     "trees": (tree, [("12", n, eps) for n in (10_000, 100_000) for eps in (1.0, 3.0)]),
-    "independent": (independent, [("all", n, eps) for n, eps in ((10_000, 1.0), (10_000, 10.0), (100_000, 1.0), (1_000_000, 1.0))]),
+    "independent": (
+        independent,
+        [("all", n, eps) for n, eps in ((10_000, 1.0), (10_000, 10.0), (100_000, 1.0), (1_000_000, 1.0))],
+    ),
     "third": (
         third,
         [
@@ -376,7 +393,9 @@ def show(path: Path) -> None:
     for row in csv.DictReader(path.open()):
         found.setdefault(tuple(row[key] for key in (*FIELDS[:4], "measure")), []).append(float(row["value"]))
     for key, values in found.items():
-        more = f", below .05: {np.mean(np.array(values) < 0.05):.3f}" if key[-1].startswith("p ") or key[-1] == "p" else ""
+        more = (
+            f", below .05: {np.mean(np.array(values) < 0.05):.3f}" if key[-1].startswith("p ") or key[-1] == "p" else ""
+        )
         print(*key, f"{np.mean(values):.4f} ({np.std(values) / len(values) ** 0.5:.4f}), {len(values)} draws{more}")
 
 

@@ -168,7 +168,9 @@ class Measured:
             () if presence is None else presence[0].of,
             None if curved is None else curved[1],
             tuple(
-                _levels(stage, moments, scores) for (stage, moments), scores in zip(own, scored, strict=True) if stage.levels
+                _levels(stage, moments, scores)
+                for (stage, moments), scores in zip(own, scored, strict=True)
+                if stage.levels
             ),
         )
 

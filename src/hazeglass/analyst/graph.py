@@ -56,8 +56,9 @@ class FitRecord:
     distrusted           why nothing is selected, where the release contradicts the model of its error bars
     functions            of the columns that curved dependence was looked for in: 'hermite' or 'cosines'
     ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
-    categorical, reading, odds  the categorical columns, how ordered ones were read ('latent': as cuts of a hidden normal)
-                         and for edges with a categorical end how the odds of its levels change
+    categorical          the categorical columns, where there are such
+    reading              how ordered ones were read beside them: 'latent', as cuts of a hidden normal
+    odds                 for edges with a categorical end, how the odds of its levels change
     """
 
     origin: Origin

@@ -134,7 +134,9 @@ def mixed_covariance(
         groups.append(group_levels(shares[part], float(share_sd[part][0]), n, n * noise_sd))
     released = _released(shares, share_sd, parts, stages, weights, scored, n)
     load, layout = _loads(names, groups, parts, seen, scored)
-    return _assembled(names, n, released, load, layout, groups, seen, scored, noise_sd)
+    margins = _margins(load, shares, parts, float(share_sd.max()) / noise_sd)
+    found = _assembled(names, n, released, load, margins, layout, groups, seen, noise_sd)
+    return found if scored is None else _with_scores(found, scored[0], layout)
 
 
 def _released(
@@ -160,7 +162,7 @@ def _released(
     diagonal[apart, apart] = np.diag(share_sd**2)
     if scored is not None:
         pooled = scored[1]
-        back = np.linalg.inv(pooled.error.basis)
+        back = np.asarray(np.linalg.inv(pooled.error.basis), dtype=np.float64)
         inner = back @ pooled.covariance @ back.T
         covariance[:p_c, :p_c] = inner
         lengths = np.maximum(np.diag(inner), 0.0)
@@ -169,16 +171,18 @@ def _released(
         noise[:p_c, :p_c] = pooled.noise.off + np.maximum(beyond, 0.0)
         more = np.diag(pooled.error.diagonal - pooled.noise.diagonal) - 2 * lengths**2 / n
         diagonal[:p_c, :p_c] = pooled.noise.diagonal + np.diag(np.maximum(more, 0.0))
-        cross, variance = _pooled_cross(pooled, back, stages, shares)
+        cross, variance = _pooled_cross(pooled, back, stages, shares, parts)
         covariance[:p_c, apart], covariance[apart, :p_c] = cross, cross.T
         noise[:p_c, apart], noise[apart, :p_c] = variance[:, None], variance[None, :]
     return _Released(covariance, noise, diagonal)
 
 
 def _pooled_cross(
-    pooled: Pooled, back: FloatArray, stages: Sequence[LevelMoments], shares: FloatArray
+    pooled: Pooled, back: FloatArray, stages: Sequence[LevelMoments], shares: FloatArray, parts: Sequence[slice]
 ) -> tuple[FloatArray, FloatArray]:
     """Covariances of scores and indicators from all stages, in the pooled coordinates, and the noise of each row."""
+    told = [part for part in parts if part.stop > part.start]
+    widths = np.array([part.stop - part.start for part in told])
     kept = {id(one.stage.mean): one for one in pooled.stages}
     values, variances = [], []
     for stage in stages:
@@ -186,7 +190,11 @@ def _pooled_cross(
         if one is None:
             continue
         undo = back @ np.linalg.inv(one.stage.map) @ _unclipped(one)
-        values.append(undo @ (stage.cross - np.outer(stage.score_mean, shares)))
+        # The mean of the scores shows in their products with every column's indicators, which add up to 1.
+        weight = np.array([(stage.noise_sd / max(stage.mean_noise_sd, 1e-12)) ** 2, *(1 / widths)])
+        sums = [stage.score_mean, *(stage.cross[:, part].sum(axis=1) for part in told)]
+        mean = np.average(sums, axis=0, weights=weight)
+        values.append(undo @ (stage.cross - np.outer(mean, shares)))
         variances.append(stage.noise_sd**2 * np.sum(undo**2, axis=1))
     weights = 1 / np.maximum(variances, 1e-24)
     found = sum(w[:, None] * value for w, value in zip(weights, values, strict=True))
@@ -241,71 +249,87 @@ def _loads(
     return load, _Layout(size, live, np.repeat(np.arange(len(names)), size), ordered * size)
 
 
+def _margins(load: FloatArray, shares: FloatArray, parts: Sequence[slice], error: float) -> FloatArray:
+    """What the error of means leaves in features, as if noise along equal entries, which W does not see, made it.
+
+    Means and shares are subtracted as M - m pi^T. Their errors are independent of what W sees of M, and `error` times
+    as large as the noise of one entry.
+    """
+    first, found = load.shape[1] - shares.size, np.zeros_like(load)
+    for part in parts:
+        width = part.stop - part.start
+        if width:
+            at = slice(first + part.start, first + part.stop)
+            found[:, at] = np.outer(load[:, at] @ shares[part], np.full(width, error / math.sqrt(width)))
+    return found
+
+
 def _assembled(
     names: tuple[str, ...],
     n: int,
     released: _Released,
     load: FloatArray,
+    margins: FloatArray,
     layout: _Layout,
     groups: Sequence[LevelGroups | None],
     seen: Presence,
-    scored: tuple[NoisyCovariance, Pooled] | None,
     noise_sd: float,
 ) -> NoisyCovariance:
-    present = np.diag(seen.both)
+    """All columns, those of scores as they were released: how coarse they are is not undone yet."""
+    present, of = np.diag(seen.both), np.ix_(layout.of, layout.of)
     pairs = np.outer(present, present) / seen.both
     np.fill_diagonal(pairs, 1.0)
-    stretch = pairs[np.ix_(layout.of, layout.of)]
+    stretch = pairs[of]
     covariance = load @ released.covariance @ load.T * stretch
     same = layout.of[:, None] == layout.of[None, :]
     covariance[same] = np.eye(len(covariance))[same]
     values, vectors = np.linalg.eigh(released.covariance)
     values = np.maximum(values, 0.0)
-    size = len(values)
-    nothing = np.zeros((size, size))
+    nothing = np.zeros_like(vectors)
+    live = np.arange(len(load)) % layout.size < np.repeat(layout.live, layout.size)
     error = ErrorModel(
-        np.hstack([load, load @ vectors]),
+        np.hstack([load + margins, load @ vectors]),
         np.block([[released.noise, nothing], [nothing, np.outer(values, values) / n]]),
         np.block([[released.noise_diagonal, nothing], [nothing, np.diag(2 * values**2 / n)]]),
         stretch=stretch,
-        own=np.zeros(len(load)),
+        own=4 * seen.column[layout.of] * live,
         excess=np.zeros(len(load)),
     )
-    if seen.error.any():
-        shared = covariance**2 * seen.error[np.ix_(layout.of, layout.of)]
-        beside = shared / np.maximum(error.entry_variance, np.finfo(float).tiny)
+    if seen.error.any():  # each pair's own error of pi, beside that of its covariance
+        beside = covariance**2 * seen.error[of] / np.maximum(error.entry_variance, np.finfo(float).tiny)
         error = replace(error, stretch=stretch * np.sqrt(1 + beside))
-    own, excess = np.zeros(len(load)), np.zeros(len(load))
-    bent, notes, distrusted, hidden = None, (), None, ()
-    for k, one in enumerate(groups):
-        if one is not None:
-            own[k * layout.size : k * layout.size + int(layout.live[k])] = 4 * seen.column[k]
-    if scored is not None:
-        alone, at = scored[0], layout.ordered
-        here = np.ix_(at, at)
-        covariance[here] = alone.covariance
-        whole = np.array(error.stretch)
-        whole[here] = 1.0 if alone.error.stretch is None else alone.error.stretch
-        error = replace(error, stretch=whole)
-        own[at] = 0.0 if alone.error.own is None else alone.error.own
-        excess[at] = 0.0 if alone.error.excess is None else alone.error.excess
-        bent = np.zeros(len(names))
-        bent[at // layout.size] = 0.0 if alone.bent is None else alone.bent
-        notes, distrusted, hidden = alone.notes, alone.distrusted, alone.hidden
-    edge = 2 * math.sqrt(size)
-    ridge = edge * (noise_sd + _SAMPLING_RIDGE * float(np.mean(values)) / math.sqrt(n)) * (load @ load.T)
+    edge = 2 * math.sqrt(len(values)) * (noise_sd + _SAMPLING_RIDGE * float(np.mean(values)) / math.sqrt(n))
     return NoisyCovariance(
         names,
         n,
         covariance,
-        replace(error, own=own, excess=excess),
+        error,
         functions="levels",
-        hidden=hidden,
-        notes=(*notes, *_notes(names, groups)),
-        bent=bent,
-        distrusted=distrusted,
+        notes=_notes(names, groups),
         groups=tuple(groups),
-        ridge=ridge,
+        ridge=edge * (load @ load.T),
+    )
+
+
+def _with_scores(noisy: NoisyCovariance, alone: NoisyCovariance, layout: _Layout) -> NoisyCovariance:
+    """The same, two ordered columns being what they are by themselves."""
+    at = layout.ordered
+    here = np.ix_(at, at)
+    covariance, stretch = noisy.covariance.copy(), np.array(noisy.error.stretch)
+    own, excess, bent = np.array(noisy.error.own), np.array(noisy.error.excess), np.zeros(len(noisy.names))
+    covariance[here] = alone.covariance
+    stretch[here] = 1.0 if alone.error.stretch is None else alone.error.stretch
+    own[at] = 0.0 if alone.error.own is None else alone.error.own
+    excess[at] = 0.0 if alone.error.excess is None else alone.error.excess
+    bent[at // layout.size] = 0.0 if alone.bent is None else alone.bent
+    return replace(
+        noisy,
+        covariance=covariance,
+        error=replace(noisy.error, stretch=stretch, own=own, excess=excess),
+        hidden=alone.hidden,
+        notes=(*alone.notes, *noisy.notes),
+        bent=bent,
+        distrusted=alone.distrusted,
     )
 
 

@@ -43,7 +43,7 @@ class LevelGroups:
         return np.asarray(np.linalg.svd(roots[None])[2][1:])
 
     def whitener(self, levels: int) -> FloatArray:
-        """W: indicators of the levels, about their shares, to features of covariance I, one fewer than there are groups.
+        """W: indicators of the levels, about their shares, to features of covariance I, one fewer than groups.
 
         Indicators of one row add up to 1, so their covariances with anything add up to 0, and only noise could make W
         see a vector of equal entries: it does not.

@@ -224,7 +224,7 @@ class Levels(Marginal):
     in all rounds, and the counts are all that is known."""
 
     @property
-    def weight(self) -> float:  # type: ignore[override]
+    def weight(self) -> float:
         """No distribution is fitted to levels."""
         return 1.0
 
@@ -236,7 +236,7 @@ class Levels(Marginal):
         return on_simplex(counts / max(float(counts.sum()), 1.0))
 
     @property
-    def drawn(self) -> BoolArray:  # type: ignore[override]
+    def drawn(self) -> BoolArray:
         """All leaves: a level has no score."""
         return np.ones(self._free.size, dtype=bool)
 

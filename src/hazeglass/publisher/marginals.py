@@ -41,7 +41,15 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, keystream
 from hazeglass.publisher.rows import Block, Cells, Rows
 
-__all__ = ["Encoder", "LevelTable", "NoisyMarginals", "exact_counts", "noisy_counts", "publish_marginals", "standard_of"]
+__all__ = [
+    "Encoder",
+    "LevelTable",
+    "NoisyMarginals",
+    "exact_counts",
+    "noisy_counts",
+    "publish_marginals",
+    "standard_of",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -86,9 +94,7 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
     """Look where cells are, at most three times, then count once more with most of the share."""
     size, p = rows.public_size, len(plan.columns)
     own = BudgetFilter(budget.take(marginals_share(plan, size)))
-    borders = [
-        first_borders(unit_step(one, plan.scale), levels=not one.ordered) for one in plan.columns
-    ]
+    borders = [first_borders(unit_step(one, plan.scale), levels=not one.ordered) for one in plan.columns]
     rounds: list[Round] = []
     counts: list[tuple[Counts, ...]] = []
     known: tuple[Marginal, ...] = ()
