@@ -362,7 +362,7 @@ def cells(parts: list[str], first: int, seeds: int) -> Iterator[tuple[str, str, 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("parts", nargs="*", choices=[*PARTS], default=[])
+    parser.add_argument("parts", nargs="*", help=", ".join(PARTS))
     parser.add_argument("--seeds", type=int, default=10)
     parser.add_argument("--first", type=int, default=1000)
     parser.add_argument("--cases", nargs="*", help="only these, as case:rows:epsilon")

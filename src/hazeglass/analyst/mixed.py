@@ -134,7 +134,9 @@ def mixed_covariance(
         groups.append(group_levels(shares[part], float(share_sd[part][0]), n, n * noise_sd))
     released = _released(shares, share_sd, parts, stages, weights, scored, n)
     load, layout = _loads(names, groups, parts, seen, scored)
-    margins = _margins(load, shares, parts, float(share_sd.max()) / noise_sd)
+    # Means of scores are known by their products with each column's levels, as shares are by more than that.
+    told = 1 / math.sqrt(sum(1 / width for width in widths if width))
+    margins = _margins(load, shares, parts, max(float(share_sd.max()) / noise_sd, 0.0 if scored is None else told))
     found = _assembled(names, n, released, load, margins, layout, groups, seen, noise_sd)
     return found if scored is None else _with_scores(found, scored[0], layout)
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
 from hazeglass.analyst.graph import FitRecord, Graph, Origin
 from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
-from hazeglass.analyst.levels import odds_tables, strengths
+from hazeglass.analyst.levels import odds_tables, pair_kinds, strengths
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
@@ -274,6 +274,7 @@ def _edge_table(noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fd
     if pairs.block is not None:
         if noisy.groups:
             table["strength"] = strengths(noisy, pairs.block)[kept]
+            table["shape"] = np.where(pair_kinds(noisy) > 0, "levels", "linear")[kept]
             for name in ("partial_correlation", "std_error", "ci_low", "ci_high"):  # empty where an end has no order
                 table[name] = pa.array(table[name], from_pandas=True)
         else:

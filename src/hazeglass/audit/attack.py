@@ -103,6 +103,9 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
             inside = _INVERSE[column.transform](inside)
         if column.counted:
             inside = np.rint(inside)
+        if column.levels:  # anything outside them would be missing
+            raw[:, k] = inside
+            continue
         width = column.upper - column.lower
         raw[:, k] = np.where(
             place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)

@@ -227,6 +227,10 @@ def parts() -> Iterator[Target]:
     for unit in _SUMMED:
         yield _stage("presence", "which cells are there", _plan(2.0, "moments", unit))
     for unit in _SUMMED:
+        yield _stage("first", "scores and indicators of levels", _plan(2.0, "moments", unit, levels="wxyz"))
+    for unit in _WHOLE_ROWS:
+        yield _stage("shaped", "scores through a map, and indicators", _plan(2.0, "moments", unit, levels="wxyz"))
+    for unit in _SUMMED:
         columns = "abcdefgh" if unit in ("entry", "readings") else "abcd"
         plan = _plan(2.0, "moments", unit, "whole", columns)
         yield Target("one stage", unit, "scores drawn inside leaves", 2.0, partial(attack_jitter, plan))
@@ -303,7 +307,7 @@ def _check_size(plan: Plan, rows: int) -> None:
     if plan.form == "table":
         cells = unit.readings if unit.name == "readings" else unit.max_rows * p
     else:
-        width = 3 * p if plan.dependence == "curved" else p
+        width = 3 * p if plan.dependence == "curved" else p + sum(len(column.levels) for column in plan.columns)
         cells = max(rows * p // 8, width**2 * (MOST_STAGES // 2 if plan.adaptive else 1))
     if cells > _LARGEST:
         raise InputError(
@@ -320,8 +324,13 @@ def _twice(mu: float) -> Together:
     return Together(first, second, mus)
 
 
-def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", **release: Any) -> Plan:
-    """A few columns on [0, 1], or small counts where the noise is to be "discrete" or the cells "whole"."""
+def _plan(
+    mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", levels: str = "", **release: Any
+) -> Plan:
+    """A few columns on [0, 1], or small counts where the noise is to be "discrete" or the cells "whole".
+
+    The names in `levels` are those of categorical columns beside them.
+    """
     column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
     if noise != "rounded":
         column = {"kind": "integer", "lower": 0, "upper": 3, **({"noise": noise} if noise == "discrete" else {})}
@@ -332,6 +341,9 @@ def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = 
         {
             "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},
             "budget": {"mu": mu},
-            "columns": [{"name": name, **column} for name in names],
+            "columns": [
+                *({"name": name, **column} for name in names),
+                *({"name": name, "kind": "categorical", "levels": ["a", "b", "c"]} for name in levels),
+            ],
         }
     )

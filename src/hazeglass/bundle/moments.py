@@ -25,6 +25,7 @@ _ENTRIES_AT_ONCE = 1 << 20
 MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
 MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
 MOST_LEAVES = 64
+MOST_INDICATORS = 127  # levels of a categorical column: their numbers are written in one byte
 
 
 @dataclass(frozen=True, eq=False)

@@ -126,6 +126,9 @@ def show_preview(look: Preview, console: Console) -> None:
         console.print(f"With this plan no edge can be found, however strong; {remedy} show some.")
     if look.rows_for_equal_noise is not None:
         console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
+    if look.kinds:
+        sizes = (f"{' and '.join(pair.kinds)} {min(pair.detectable, 1):.2g}" for pair in look.kinds)
+        console.print(f"Smallest strength that shows, by the kinds of two columns: {'; '.join(sizes)} (1: none).")
     for sentence in look.dependence.sentences if look.dependence else ():
         console.print(sentence)
     fewest, most = look.passes
