@@ -18,7 +18,7 @@ from hazeglass.bundle.manifest import Column, unit_step
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, first_borders, next_borders
+from hazeglass.features.marginal import first_borders, marginal_of, next_borders
 from hazeglass.features.shaping import BOX, Shape, exact_map, largest_entry
 from hazeglass.guarantee.units import count_weight, counts_distance, moments_distance
 from hazeglass.publisher.clip import lattice_rows
@@ -34,7 +34,11 @@ KINDS = (
     Column("few", "integer", -2, 7),
     Column("many", "integer", 0, 10_000, "log1p"),
     Column("wide", "continuous", -1e100, 1e100),
+    Column("ward", "categorical", levels=("north", "south", "east")),
+    Column("side", "categorical", levels=("left", "right")),
+    Column("stage", "ordinal", levels=("early", "middle", "late")),
 )
+UNKNOWN = 99.0  # the number of a level that no column has
 UNITS = {
     "record": {"protects": "record"},
     "person": {"protects": "person", "id_column": "who", "max_rows": 3, "persons": 40},
@@ -47,6 +51,8 @@ IN_A_BALL = ("public ball", "scores", "linear", "mapped scores", "mapped linear"
 
 
 def cell(column, rng):
+    if column.levels:
+        return rng.choice([*range(len(column.levels)), UNKNOWN, math.nan])
     middle, half = (column.lower + column.upper) / 2, (column.upper - column.lower) / 2
     between = middle + half * rng.choice([1e-9, 1e-3, 0.1, 1.0]) * rng.uniform(-1, 1)
     return rng.choice([column.lower, column.upper, column.lower - 1e9, column.upper + 1e9, middle, between, math.nan])
@@ -56,8 +62,15 @@ def cells(columns, rows, rng):
     return np.array([[cell(column, rng) for column in columns] for _ in range(rows)]).reshape(rows, len(columns))
 
 
+def written(column, values):
+    if not column.levels:
+        return values
+    known = dict(enumerate(column.levels))
+    return pa.array([None if math.isnan(value) else known.get(int(value), "?") for value in values], pa.string())
+
+
 def table(plan, values, ids):
-    named = {name: values[:, k] for k, name in enumerate(plan.names)}
+    named = {column.name: written(column, values[:, k]) for k, column in enumerate(plan.columns)}
     return pa.table({**named, **({"who": ids} if plan.id_column else {})})
 
 
@@ -84,16 +97,16 @@ def marginals(plan, rows, rng):
     """What a publisher might have learned: two rounds of exact counts and noise of any size."""
     known = []
     for k, column in enumerate(plan.columns):
-        step = unit_step(column, plan.scale)
-        borders, rounds = first_borders(step), []
+        step, levels = unit_step(column, plan.scale), not column.ordered
+        borders, rounds = first_borders(step, levels=levels), []
         for _ in range(2):
             noise = float(rng.choice([1e-3, 1.0, 30.0]))
-            every = [first_borders(unit_step(one, plan.scale)) for one in plan.columns]
+            every = [first_borders(unit_step(one, plan.scale), levels=not one.ordered) for one in plan.columns]
             exact = exact_counts(rows, [*every[:k], borders, *every[k + 1 :]], Serial())[k]
             noisy = exact + np.rint(noise * rng.standard_normal(exact.size))
             rounds.append(Counts(borders, noisy[:-1], float(noisy[-1]), max(noise, 0.3)))
-            borders = next_borders(Marginal(tuple(rounds), step), rng.choice([1e-4, 0.05]))
-        known.append(Marginal(tuple(rounds), step))
+            borders = next_borders(marginal_of(rounds, step, levels=levels), rng.choice([1e-4, 0.05]))
+        known.append(marginal_of(rounds, step, levels=levels))
     return known
 
 
@@ -114,14 +127,14 @@ def design(plan, form, rows, rng):
         encoder = Encoder("linear", "columns", standard=standard_of(known), box=box)
     else:
         encoder = Encoder.of_scores(known, "cosines" if form == "cosines" else "columns", rng.bytes(32), box)
-    width = encoder.width(p)
+    width, beside = encoder.width(p), sum(encoder.levels)
     if not form.startswith("mapped"):
-        shape = Shape(None, np.zeros(width), float(width), 1.0)
+        shape = Shape(None, np.zeros(width), float(width), 1.0, beside)
     else:
         size_of_map = rng.choice([1e-3, 1.0, 1e4])
-        matrix = exact_map(size_of_map * rng.standard_normal((p, p)), largest_entry(encoder.scale))
-        shape = Shape(matrix, rng.standard_normal(p), float(rng.uniform(0.1, p)), 1.0)
-    return stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.map
+        matrix = exact_map(size_of_map * rng.standard_normal((width, width)), largest_entry(encoder.scale))
+        shape = Shape(matrix, rng.standard_normal(width), float(rng.uniform(0.1, width)), 1.0, beside)
+    return stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map
 
 
 def moved(stage, before, after):
@@ -139,7 +152,11 @@ def situations(draw):
     unit = draw(st.sampled_from(sorted(UNITS)))
     boxed = unit in ("entry", "readings")
     form = draw(st.sampled_from(IN_A_BOX if boxed else IN_A_BALL))
-    columns = draw(st.lists(st.sampled_from(KINDS), min_size=2, max_size=4, unique=True))
+    ordered = [column for column in KINDS if column.ordered]
+    mixed = form in ("scores", "mapped scores", "presence")
+    columns = draw(st.lists(st.sampled_from(KINDS if mixed else ordered), min_size=2, max_size=4, unique=True))
+    if form == "mapped scores" and not any(column.ordered for column in columns):
+        columns[0] = ordered[0]
     scale = {"scale": "linear"} if "linear" in form else {}
     adaptive = {} if not form.startswith("public") else {"adaptive": False}
     plan = Plan(title="t", form="moments", mu=1.0, columns=tuple(columns), **UNITS[unit], **scale, **adaptive)
@@ -154,10 +171,15 @@ def test_no_neighbour_moves_the_exact_sums_by_more_than_the_promise_allows(situa
     rows = Rows(plan, open_table(table(plan, values, ids)))
     stage, encoder, through = design(plan, form, rows, rng)
     distance = moments_distance(
-        plan.unit, columns=stage.size, radius=stage.radius, mean_weight=stage.mean_weight, box=stage.box or 1.0
+        plan.unit,
+        columns=stage.scored,
+        radius=stage.radius,
+        mean_weight=stage.mean_weight,
+        box=stage.box or 1.0,
+        indicators=len(stage.levels),
     )
     assert distance / stage.tau <= stage.mu * (1 + 1e-12)
-    assert stage.count_weight == (count_weight(stage.radius) if plan.protects == "person" else 0.0)
+    assert stage.count_weight == (count_weight(stage.longest) if plan.protects == "person" else 0.0)
     before = (*exact_sums(rows, stage, encoder, Serial(), through), rows.n)
     for _ in range(6):
         other = Rows(plan, open_table(table(plan, *neighbour(plan, values, rng))))
@@ -221,8 +243,26 @@ def test_rounded_rows_stay_in_their_ball_or_box_also_when_they_are_mapped(situat
     encoder.rows(rows.cells, block, 0, x)
     z = lattice_rows(x if through is None else through @ x, np.array(stage.centre), stage)
     assert np.array_equal(z, np.rint(z))
+    z, indicators = z[: stage.scored], z[stage.scored :]
+    assert set(np.unique(indicators)) <= {0, stage.steps}
+    for part in np.split(indicators, np.cumsum(stage.levels)[:-1]) if stage.levels else ():
+        assert np.all(part.sum(axis=0) == stage.steps)  # one level, and no other
     if stage.clipped:
         squared = [sum(int(entry) ** 2 for entry in row) for row in z.T]
         assert max(squared) <= (Fraction(stage.radius) * stage.steps) ** 2
     else:
-        assert np.abs(z).max() <= stage.box * stage.steps
+        assert np.abs(z).max(initial=0) <= stage.box * stage.steps
+
+
+@pytest.mark.parametrize("protects", ["record", "entry"])
+def test_the_claimed_distance_of_levels_is_reached(protects):
+    """Two rows of other levels everywhere, and one level of a row that changes, move the sums as far as is claimed."""
+    columns = tuple(Column(name, "categorical", levels=("x", "y", "z")) for name in "abcd")
+    plan = Plan(title="t", form="moments", mu=1.0, columns=columns, protects=protects)
+    values = np.zeros((8, 4))
+    other = values.copy()
+    other[-1, : 4 if protects == "record" else 1] = 1
+    here, there = (Rows(plan, open_table(table(plan, cells, list(range(8))))) for cells in (values, other))
+    stage, encoder, _ = design(plan, "scores", here, np.random.default_rng(0))
+    sums = [(*exact_sums(one, stage, encoder, Serial()), one.n) for one in (here, there)]
+    assert stage.mu * (1 - 0.06) < moved(stage, *sums) <= stage.mu

@@ -234,7 +234,7 @@ class _Walk:
 
 
 def released_moments(plan: Plan, found: Followed) -> list[ReleasedMoments]:
-    return [one.answer.released(plan.names) for one in found.stages]
+    return [one.answer.released(plan.columns) for one in found.stages]
 
 
 def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter) -> tuple[pa.Table | None, Manifest]:
