@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hazeglass.bundle.manifest import Column, unit_step
+from hazeglass.bundle.columns import Column, origins, unit_step
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
@@ -34,6 +34,11 @@ KINDS = (
     Column("few", "integer", -2, 7),
     Column("many", "integer", 0, 10_000, "log1p"),
     Column("wide", "continuous", -1e100, 1e100),
+    Column("grade", "ordinal", levels=("0", "1", "2", "5")),
+    Column("ok", "binary", missing="informative"),
+    Column("often", "continuous", -3.0, 3.0, missing="informative"),
+    Column("same", "integer", -2, 7, source="smooth"),
+    Column("sign", "binary", levels=("-3", "3"), source="smooth"),
 )
 UNITS = {
     "record": {"protects": "record"},
@@ -49,6 +54,8 @@ IN_A_BALL = ("public ball", "scores", "linear", "mapped scores", "mapped linear"
 def cell(column, rng):
     middle, half = (column.lower + column.upper) / 2, (column.upper - column.lower) / 2
     between = middle + half * rng.choice([1e-9, 1e-3, 0.1, 1.0]) * rng.uniform(-1, 1)
+    if column.kind == "ordinal":  # numbers of levels, as which cells are written
+        return rng.choice([0, 1, 2, 5, 7, math.nan])
     return rng.choice([column.lower, column.upper, column.lower - 1e9, column.upper + 1e9, middle, between, math.nan])
 
 
@@ -57,8 +64,17 @@ def cells(columns, rows, rng):
 
 
 def table(plan, values, ids):
-    named = {name: values[:, k] for k, name in enumerate(plan.names)}
+    """Cells that several columns are made of are those of the first."""
+    named = {}
+    for k, name in enumerate(origins(plan.columns)):
+        named.setdefault(name, values[:, k])
     return pa.table({**named, **({"who": ids} if plan.id_column else {})})
+
+
+def first_of(plan, at):
+    """The first column that is made of the same cells."""
+    made_of = origins(plan.columns)
+    return made_of.index(made_of[at])
 
 
 def neighbour(plan, values, rng):
@@ -76,7 +92,7 @@ def neighbour(plan, values, rng):
         return other, ids
     at = int(rng.integers(len(plan.columns)))
     for row in range(1, 1 + plan.unit.readings):
-        other[-row, at] = cell(plan.columns[at], rng)
+        other[-row, first_of(plan, at)] = cell(plan.columns[at], rng)
     return other, ids
 
 
