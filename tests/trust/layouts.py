@@ -363,6 +363,16 @@ def _packed(base: Sheet, folder: Path) -> str:
     return str(folder / "d.csv.gz")
 
 
+def _data(base: Sheet, folder: Path) -> str:
+    (folder / "d.data").write_bytes(csv_bytes(base, spelled=True))
+    return str(folder / "d.data")
+
+
+def _packed_data(base: Sheet, folder: Path) -> str:
+    (folder / "d.data.gz").write_bytes(gzip.compress(csv_bytes(base)))
+    return str(folder / "d.data.gz")
+
+
 def _tabs(base: Sheet, folder: Path) -> str:
     (folder / "d.tsv").write_bytes(csv_bytes(base, separator="\t"))
     return str(folder / "d.tsv")
@@ -510,6 +520,8 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "several csv": Layout(_several_csv, "files", ".csv", holds=_CSV),
     "csv, packed": Layout(_packed, "files", ".csv.gz", holds=_CSV),
+    "csv by another name": Layout(_data, "files", ".data", holds=_CSV),
+    "csv by another name, packed": Layout(_packed_data, "files", ".data.gz", holds=_CSV),
     "tsv": Layout(_tabs, "files", ".tsv", holds=_CSV),
     "parquet": Layout(_parquet(_arrow, ".parquet"), "files", ".parquet"),
     "parquet of other types": Layout(_parquet(_typed, ".pq"), "files", ".pq", holds=_FEW),

@@ -29,7 +29,7 @@ from hazeglass.glasso.linalg import FloatArray
 
 _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 _LARGEST_CELL = 1e70  # products of four cells must not overflow
-_TABLES = (".csv", ".csv.gz", ".tsv", ".parquet", ".pq")
+_TABLES = (".csv", ".csv.gz", ".tsv", ".data", ".data.gz", ".parquet", ".pq")
 _MOST_NOISE = 0.1  # share of a column's variance that ranks can bear
 _BINS = 40
 
