@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.units import UNITS, Unit, mean_weight, moments_distance, table_distance
+from hazeglass.guarantee.units import UNITS, Unit, counts_distance, mean_weight, moments_distance, table_distance
 
 COLUMNS = range(2, 7)
 
@@ -70,6 +70,38 @@ def test_entry_moments_reach_and_never_exceed_the_formula(p, a):
             found = max(found, moments_change(x, y, a))
     assert found <= claimed * (1 + 1e-12)
     assert found == pytest.approx(claimed)
+
+
+@pytest.mark.parametrize("p", COLUMNS)
+@pytest.mark.parametrize("a", [0.1, 1.0])
+@pytest.mark.parametrize("box", [1.0, 1.5])
+def test_columns_that_are_made_of_one_cell_move_moments_as_far_as_the_formula_and_no_farther(p, a, box):
+    rng = np.random.default_rng(p)
+    for g in range(1, p + 1):
+        claimed = moments_distance(Unit("entry", together=g), columns=p, radius=9.0, mean_weight=a, box=box)
+
+        def pair(v, g=g):
+            changed, other = box * np.sin(v[:p]), box * np.sin(v[p:])
+            return changed, np.concatenate([other[:g], changed[g:]])
+
+        climbs = [
+            minimize(lambda v: -moments_change(*pair(v), a), 9 * rng.standard_normal(2 * p), method="L-BFGS-B")
+            for _ in range(12)
+        ]
+        found = max(-climb.fun for climb in climbs)
+        assert found <= claimed * (1 + 1e-9)
+        assert found >= claimed * (0.8 if g > p / 2 else 1 - 1e-6)  # no corner of the box is at just that angle
+
+
+def test_columns_that_are_made_of_one_cell_move_tables_and_counts_together():
+    assert table_distance(Unit("entry", together=3), columns=4, rows=9) == pytest.approx(2 * math.sqrt(3))
+    assert table_distance(Unit("readings", readings=5, together=3), columns=4, rows=9) == pytest.approx(
+        2 * math.sqrt(15)
+    )
+    assert table_distance(Unit("column", together=3), columns=4, rows=9) == pytest.approx(2 * math.sqrt(27))
+    assert table_distance(Unit("record", together=3), columns=4, rows=9) == 4.0
+    assert counts_distance(Unit("entry", together=3), columns=4) == pytest.approx(math.sqrt(6))
+    assert counts_distance(Unit("readings", readings=5, together=3), columns=4) == pytest.approx(5 * math.sqrt(6))
 
 
 @pytest.mark.parametrize("k", [1, 3, 7])

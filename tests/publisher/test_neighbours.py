@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hazeglass.bundle.manifest import Column, unit_step
+from hazeglass.bundle.columns import Column, origins, unit_step
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
@@ -36,7 +36,11 @@ KINDS = (
     Column("wide", "continuous", -1e100, 1e100),
     Column("ward", "categorical", levels=("north", "south", "east")),
     Column("side", "categorical", levels=("left", "right")),
-    Column("stage", "ordinal", levels=("early", "middle", "late")),
+    Column("grade", "ordinal", levels=("0", "1", "2", "5")),
+    Column("ok", "binary", missing="informative"),
+    Column("often", "continuous", -3.0, 3.0, missing="informative"),
+    Column("same", "integer", -2, 7, source="smooth"),
+    Column("sign", "binary", levels=("-3", "3"), source="smooth"),
 )
 UNKNOWN = 99.0  # the number of a level that no column has
 UNITS = {
@@ -51,10 +55,12 @@ IN_A_BALL = ("public ball", "scores", "linear", "mapped scores", "mapped linear"
 
 
 def cell(column, rng):
-    if column.levels:
+    if not column.ordered:
         return rng.choice([*range(len(column.levels)), UNKNOWN, math.nan])
     middle, half = (column.lower + column.upper) / 2, (column.upper - column.lower) / 2
     between = middle + half * rng.choice([1e-9, 1e-3, 0.1, 1.0]) * rng.uniform(-1, 1)
+    if column.kind == "ordinal":  # numbers of levels, as which cells are written
+        return rng.choice([0, 1, 2, 5, 7, math.nan])
     return rng.choice([column.lower, column.upper, column.lower - 1e9, column.upper + 1e9, middle, between, math.nan])
 
 
@@ -63,15 +69,24 @@ def cells(columns, rows, rng):
 
 
 def written(column, values):
-    if not column.levels:
+    if column.ordered:
         return values
     known = dict(enumerate(column.levels))
     return pa.array([None if math.isnan(value) else known.get(int(value), "?") for value in values], pa.string())
 
 
 def table(plan, values, ids):
-    named = {column.name: written(column, values[:, k]) for k, column in enumerate(plan.columns)}
+    """Cells that several columns are made of are those of the first."""
+    named = {}
+    for k, (name, column) in enumerate(zip(origins(plan.columns), plan.columns, strict=True)):
+        named.setdefault(name, written(column, values[:, k]))
     return pa.table({**named, **({"who": ids} if plan.id_column else {})})
+
+
+def first_of(plan, at):
+    """The first column that is made of the same cells."""
+    made_of = origins(plan.columns)
+    return made_of.index(made_of[at])
 
 
 def neighbour(plan, values, rng):
@@ -89,7 +104,7 @@ def neighbour(plan, values, rng):
         return other, ids
     at = int(rng.integers(len(plan.columns)))
     for row in range(1, 1 + plan.unit.readings):
-        other[-row, at] = cell(plan.columns[at], rng)
+        other[-row, first_of(plan, at)] = cell(plan.columns[at], rng)
     return other, ids
 
 

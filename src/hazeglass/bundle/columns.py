@@ -7,6 +7,7 @@ levels is missing. What is chosen here is chosen without the data, and stands in
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import date
@@ -17,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.errors import BoundsMissingError, PlanError
+from hazeglass.guarantee.response import RandomisedResponse
 
 Scale = Literal["scores", "linear", "public"]
 Kind = Literal["continuous", "integer", "ordinal", "categorical", "binary"]
@@ -173,15 +175,36 @@ def unit_step(column: Column, scale: Scale | None) -> float:
     return 2 / (column.upper - column.lower) if whole and column.upper - column.lower < _MOST_VALUES else 0.0
 
 
+def response_of(column: Column) -> RandomisedResponse:
+    """How cells of a categorical column of a table are answered; the level behind its own is missing."""
+    assert column.response is not None
+    return RandomisedResponse(len(column.levels) + 1, column.response)
+
+
 def absence_of(column: Column) -> Column:
     """The binary column that says where cells of a column are missing, where that is informative."""
     return Column(f"{column.name} (missing)", "binary", levels=NO_YES, source=column.name, part=ABSENCE)
+
+
+def with_absences(columns: Sequence[Column]) -> tuple[Column, ...]:
+    """Behind every column whose missing cells are informative, the one that says where they are."""
+    pairs = [[one, absence_of(one)] if one.missing == "informative" else [one] for one in columns]
+    found = [column for pair in pairs if pair[0].part != ABSENCE for column in pair]
+    strange = next((one.name for one in columns if one.part == ABSENCE and one not in found), None)
+    if strange is not None:
+        raise PlanError(f'column {strange!r} belongs to no column with missing = "informative". Remove it.')
+    return tuple(found)
 
 
 def origins(columns: Sequence[Column]) -> list[str]:
     """For each column the data's column that it is made of: what is made of one cell changes with it."""
     own = {column.name: column.source or column.name for column in columns if column.part != ABSENCE}
     return [own.get(str(one.source), str(one.source)) if one.part == ABSENCE else own[one.name] for one in columns]
+
+
+def together(columns: Sequence[Column]) -> int:
+    """The most columns that are made of one of the data's."""
+    return max(Counter(origins(columns)).values())
 
 
 # --------------------------------------------------------------------------------------------------------------- checks

@@ -9,13 +9,15 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
 import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage
+from hazeglass.bundle.columns import ABSENCE, Column, absence_of, response_of, together
+from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, RadiusSearch, Stage
 from hazeglass.bundle.moments import moment_rows, most_counts, pooled_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
@@ -28,6 +30,7 @@ from hazeglass.features.shaping import (
 from hazeglass.guarantee.explain import LARGEST_DELTA, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
 from hazeglass.guarantee.units import (
+    CELL_UNITS,
     Unit,
     bisect_radius,
     count_weight,
@@ -88,10 +91,13 @@ def _check_shape(manifest: Manifest) -> None:
     if manifest.n < 2:
         raise BundleError(f"a release has at least 2 rows; release.json says {manifest.n}. Ask for a new copy.")
     table, unit = manifest.form == "table", manifest.unit
-    if any((column.cell_noise is not None) != table for column in manifest.columns):
-        raise BundleError(
-            "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
-        )
+    for column in manifest.columns:
+        answered = table and column.kind == "categorical"
+        if (column.cell_noise is not None, column.response is not None) != (table and not answered, answered):
+            raise BundleError(
+                "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
+            )
+    _check_made_of(manifest)
     of_moments = manifest.scale, manifest.standard, manifest.radius_search
     if bool(manifest.stages) == table or (table and (manifest.rounds or any(one is not None for one in of_moments))):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
@@ -120,6 +126,16 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
     if (unit.readings > 1) > (unit.name == "readings") or (unit.max_rows > 1) > person:
         raise BundleError(f"release.json protects {unit.name!r} and counts another unit. Do not rely on it.")
+
+
+def _check_made_of(manifest: Manifest) -> None:
+    """Columns that are made of the same cells are counted, and there is a reason for each that says what is missing."""
+    columns, unit = manifest.columns, manifest.unit
+    made = together(columns) if unit.name in CELL_UNITS else 1
+    wanted = {absence_of(column) for column in columns if column.missing == "informative"}
+    found = {replace(column, cell_noise=None) for column in columns if column.part == ABSENCE}
+    if unit.together != made or wanted != found:
+        raise BundleError("release.json does not say truly which columns are made of one cell. Do not rely on it.")
 
 
 def _check_stages(manifest: Manifest) -> None:
@@ -241,13 +257,16 @@ def _check_slack(manifest: Manifest) -> None:
 
 def _table_mu(manifest: Manifest) -> float:
     """The mu that the noise of a table's cells gives for the stated unit."""
-    p = len(manifest.columns)
+    p, both = len(manifest.columns), list(zip(manifest.columns, manifest.whole_columns, strict=True))
     distance = table_distance(manifest.unit, columns=p, rows=manifest.n, radius=manifest.clip_radius)
     # A set: the exact mu of the discrete Gaussian takes up to 50 ms, and columns are often alike.
-    cells = {_cell_range(*one) for one in zip(manifest.columns, manifest.whole_columns, strict=True)}
+    cells = {_cell_range(*one) for one in both if one[0].cell_noise is not None}
+    answers = [response_of(column).mu for column in manifest.columns if column.response is not None]
     if manifest.clip_radius is not None:
+        if answers:
+            raise BundleError("release.json clips rows that have levels without order. Do not rely on it.")
         _check_shared_lattice(manifest.columns, manifest.clip_radius)
-    return max(noise.mu(steps) for noise, steps in cells) * distance / 2
+    return max([*(noise.mu(steps) for noise, steps in cells), *answers]) * distance / 2
 
 
 def _check_shared_lattice(columns: Sequence[Column], radius: float) -> None:

@@ -33,7 +33,7 @@ def new_plan(
         bool, typer.Option("--no-header", help="The first line of the CSV holds data: name the columns x1, x2, ...")
     ] = False,
 ) -> None:
-    """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in.
+    """Scaffold a plan with DATA's column names and kinds; bounds and levels are left for you to fill in.
 
     Kinds are those a Parquet file declares. A CSV declares none, so its first lines (at most 1 MiB) are looked at here,
     on your machine, and what they suggest is marked as a guess for you to confirm.
@@ -41,9 +41,12 @@ def new_plan(
     from hazeglass.publisher.scaffold import write_scaffold
 
     look = write_scaffold(data, out, header=not no_header)
-    printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
+    printer.say(f"Wrote {plain(out)}: {len(look.proposed)} columns, bounds and levels left blank on purpose.")
     if look.left_out:
-        printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(look.left_out))}.")
+        printer.say(
+            f"Left out, because they may be free text or ids: {plain(', '.join(look.left_out))}. Text whose words are "
+            "a public list has an entry behind # in the plan."
+        )
     if look.text is None:
         printer.say("The kinds are those the data declares; no cell was read.")
     else:
@@ -57,10 +60,10 @@ def new_plan(
                 "hold no stray quote, because one takes the rows behind it into its own."
             )
     printer.say(
-        "Fill in the bounds from what anyone who knows the subject could say without seeing your data: physical "
-        f"limits, a meter's range, a rule. Then: hazeglass plan check {plain(out)}"
+        "Fill in bounds and levels from what anyone who knows the subject could say without seeing your data: "
+        f"physical limits, a meter's range, a rule, a code book. Then: hazeglass plan check {plain(out)}"
     )
-    answer = {"out": str(out), "columns": len(look.numbers), "left_out": look.left_out}
+    answer = {"out": str(out), "columns": len(look.proposed), "left_out": look.left_out}
     printer.answer({**answer, "guessed": look.text is not None})
 
 

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Coded, Column
+from hazeglass.compute.cells import Coded, Column, is_text
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
@@ -31,6 +31,8 @@ from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
 
+# What a column may be declared as: 'text' may be levels, free text or ids, and of 'other' nothing is known.
+DECLARED = ("continuous", "integer", "binary", "categorical", "ordinal", "date", "text", "other")
 Readings = Mapping[str, Reading]
 NO_READINGS: Readings = {}
 BLOCK_ROWS = 1 << 16
@@ -47,7 +49,7 @@ class TableSource(Protocol):
         """Column names in order."""
 
     def kinds(self) -> dict[str, str]:
-        """'continuous', 'integer' or 'other' per column: its declared type, or a guess where a file declares none."""
+        """Per column: its declared type (:data:`DECLARED`), or a guess where a file declares none."""
 
     def sizes(self) -> list[int]:
         """The number of rows of every piece."""
@@ -100,12 +102,17 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def _kind(declared: pa.DataType) -> str:
-    """'continuous', 'integer' or 'other'."""
+    """One of DECLARED."""
     if pt.is_dictionary(declared):
-        return _kind(declared.value_type)
+        inner = _kind(declared.value_type)
+        return ("ordinal" if declared.ordered else "categorical") if inner == "text" else inner
     if pt.is_floating(declared) or pt.is_decimal(declared):
         return "continuous"
-    return "integer" if pt.is_integer(declared) or pt.is_boolean(declared) else "other"
+    if pt.is_boolean(declared) or pt.is_integer(declared):
+        return "binary" if pt.is_boolean(declared) else "integer"
+    if pt.is_date(declared) or pt.is_timestamp(declared):
+        return "date"
+    return "text" if is_text(declared) and not pt.is_fixed_size_binary(declared) else "other"
 
 
 # ---------------------------------------------------------------------------------------------------- in memory
@@ -143,8 +150,9 @@ class _InMemory:
 
 
 def _kind_of(column: Column) -> str:
-    if isinstance(column, Coded):
-        return _kind_of(column.values)
+    if isinstance(column, Coded):  # categories, whose words may be Python's objects
+        inner = _kind_of(column.values)
+        return "categorical" if inner in ("text", "other") else inner
     return "other" if isinstance(column, list) else _kind(column.type)
 
 

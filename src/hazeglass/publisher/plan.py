@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hazeglass.bundle.columns import ABSENCE, Column, absence_of, origins
+from hazeglass.bundle.columns import ABSENCE, Column, origins, together, with_absences
 from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.units import Unit, UnitName
+from hazeglass.guarantee.units import CELL_UNITS, Unit, UnitName
 from hazeglass.publisher.plan_file import (
     check_section,
     check_structure,
@@ -152,7 +152,8 @@ class Plan:
     @property
     def unit(self) -> Unit:
         """What is protected."""
-        return Unit(self.protects, readings=self.readings or 1, max_rows=self.max_rows or 1)
+        made = together(self.columns) if self.protects in CELL_UNITS else 1
+        return Unit(self.protects, readings=self.readings or 1, max_rows=self.max_rows or 1, together=made)
 
     @cached_property
     def guarantee(self) -> GaussianDP:
@@ -215,20 +216,10 @@ def _columns(given: object) -> tuple[Column, ...]:
     strange = next((entry for entry in columns if not isinstance(entry, Column)), None)
     if strange is not None or columns == (None,):
         raise PlanError(f"columns must be a list of hazeglass.Column, got an entry of type {type(strange).__name__}.")
-    columns = _with_absences([replace(column, cell_noise=None, response=None) for column in columns])
+    columns = with_absences([replace(column, cell_noise=None, response=None) for column in columns])
     if not 1 <= len(columns) <= _MOST_COLUMNS:
         raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
     return columns
-
-
-def _with_absences(columns: list[Column]) -> tuple[Column, ...]:
-    """Behind every column whose missing cells are informative, the one that says where they are."""
-    pairs = [[one, absence_of(one)] if one.missing == "informative" else [one] for one in columns]
-    found = [column for pair in pairs if pair[0].part != ABSENCE for column in pair]
-    strange = next((one.name for one in columns if one.part == ABSENCE and one not in found), None)
-    if strange is not None:
-        raise PlanError(f'column {strange!r} belongs to no column with missing = "informative". Remove it.')
-    return tuple(found)
 
 
 def _plain(value: Any, key: str) -> Any:
@@ -302,8 +293,6 @@ def _check_names(plan: Plan) -> None:
     for name in (*sources, *([] if plan.id_column is None else [plan.id_column])):
         if listed and name not in listed:
             raise PlanError(f"the plan names column {name!r}, which is not among text.names. Add it there.")
-    if plan.protects in ("entry", "readings", "column") and len(set(sources)) < len(sources):
-        raise PlanError(f"protects = {plan.protects!r} needs columns that are made of one column of the data each.")
     words = set(plan.text.missing)
     for column in plan.columns:
         if both := words.intersection(column.levels):
@@ -364,6 +353,8 @@ def _check_mechanism(plan: Plan) -> None:
         _check_categories(plan)
     if radius is not None and unit not in ("record", "person"):
         raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
+    if radius is not None and form == "table" and any(column.kind == "categorical" for column in plan.columns):
+        raise PlanError("clip_radius needs a table without categorical columns, whose cells have no length. Remove it.")
     if radius == "private" and form == "table":
         raise PlanError('clip_radius = "private" needs form = "moments" or "synthetic"; give a number for a table.')
     box = math.sqrt(len(plan.columns))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from scipy.optimize import brentq
 from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 
+from hazeglass.bundle.columns import response_of
 from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES
@@ -185,7 +186,13 @@ def _form_preview(plan: Plan, rows: int) -> FormPreview:
 def _table_error(plan: Plan, rows: int) -> float:
     """Noise of variance N beside a signal of variance 1 turns 1/n into (1 + N)^2 / n."""
     columns = TableMechanism.design(plan, rows).columns
-    ratios = [c.cell_noise.variance / (SUPPOSED_SPREAD * c.half_width) ** 2 for c in columns if c.cell_noise]
+    ratios = [
+        # A level that is answered truly with P and else with q is seen through a factor of P - q.
+        1 / (response_of(c).kept - response_of(c).other) ** 2 - 1
+        if c.cell_noise is None
+        else c.cell_noise.variance / (SUPPOSED_SPREAD * c.half_width) ** 2
+        for c in columns
+    ]
     inflation = 1 + sum(ratios) / len(ratios)
     return math.sqrt((inflation**2 - 1) / rows)
 

@@ -1,4 +1,4 @@
-"""A first plan.toml from a table's names and kinds. It asks for bounds and never suggests any.
+"""A first plan.toml from a table's names and kinds. It asks for bounds and levels and never suggests any.
 
 Where the data declares its types (Parquet, data frames) they are taken as they are and no cell is read. A CSV declares
 nothing: its first lines are looked at here, on the publisher's machine, and what they suggest (separator, decimal mark,
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from hazeglass.bundle.columns import MOST_LEVELS
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
@@ -35,6 +36,11 @@ _MARKS = {  # at a file's beginning; utf-32 before utf-16, whose mark begins ali
 _NUMBER = {mark: re.compile(rf"[+-]?(\d+({mark}\d*)?|{mark}\d+)([eE][+-]?\d+)?") for mark in (r"\.", ",")}
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
 _WHOLE = re.compile(r"[+-]?\d+")
+_MARKS_OF_MISSING = ("?", "-", ".", "*", "#N/A")
+_TRUTHS = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"0", "1"})
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)? ?(Z|[+-]\d\d:?\d\d)?")
+_ID = re.compile(r"(?i:(.*[\W_])?(id|uuid|guid|ssn|iban|e-?mail|phone))|.*[a-z](Id|ID|Uuid|UUID)")
+_LONGEST_WORD = 60  # of a level that is worth a guess
 _ENOUGH = 0.9  # of a column's cells are numbers: the others will count as missing
 _GUESS = "a guess from the first lines: confirm or change"
 
@@ -65,52 +71,90 @@ _TEXT = """
 # at on this machine: confirm or change them, because publishing follows this plan and guesses nothing.
 [text]
 {pairs}
-{warning}# missing = {missing}   # what a missing cell may hold
+{warning}{missing}
 """
 _QUOTED = """\
 # Some quoted cells go over several lines. With quoted_newlines the promise needs a file without a stray quote, because
 # one takes the rows behind it into its own. Without it every line is a row, and those cells break theirs.
 """
 
+_LEVELS = """
+# Levels: which words can a cell of the column hold, as anyone who knows the subject could say without seeing your data?
+# Use the choices of a form, a code book, a classification. Whatever is not listed counts as missing.
+"""
+_BOUNDED = """\
+# lower =                   # to fill in
+# upper =                   # to fill in
+# reason =                  # why the bounds are public, for the statement
+"""
+_LISTED = """\
+# levels =                  # to fill in, {order}
+# reason =                  # why the levels are public, for the statement
+"""
+_BODIES = {
+    "continuous": _BOUNDED,
+    "integer": _BOUNDED,
+    "date": f"""\
+since = "1970-01-01"        # days since then; or, in place of since, lower and upper, kind = "ordinal" and one of
+#                           # part = "hour", part = "weekday", part = "month"
+{_BOUNDED}""",
+    "binary": """\
+# levels = ["no", "yes"]    # its two words, where they are not true and false, yes and no, or 1 and 0
+""",
+    "categorical": _LISTED.format(order='and kind = "ordinal" where they have an order, from the lowest on'),
+    "ordinal": _LISTED.format(order="from the lowest on"),
+}
 _COLUMN = """
 [[columns]]
 name = {name}
 kind = "{kind}"{guess}
-# lower =                   # to fill in
-# upper =                   # to fill in
-# reason =                  # why the bounds are public, for the statement
+{body}"""
+_TEXT_COLUMN = """
+# [[columns]]               # text: list its levels, or leave it out where it is free text or an id
+# name = {name}
+# kind = "categorical"
+# levels =
 """
 
 
 @dataclass(frozen=True)
 class Look:
-    """A table's columns ('continuous', 'integer' or 'other'), and how its text seems to be written (None: not text)."""
+    """A table's columns, each of one of the kinds of a plan or a 'date', 'text' that may be anything, an 'id' by its
+    name, or 'other'; and how its text seems to be written (None: not text)."""
 
     kinds: dict[str, str]
     text: TextFormat | None = None
 
     @property
-    def numbers(self) -> dict[str, str]:
-        """The columns that hold numbers."""
-        return {name: kind for name, kind in self.kinds.items() if kind != "other"}
+    def proposed(self) -> dict[str, str]:
+        """The columns that a release can hold."""
+        return {name: kind for name, kind in self.kinds.items() if kind in _BODIES}
 
     @property
     def left_out(self) -> list[str]:
         """The names of the others."""
-        return [name for name, kind in self.kinds.items() if kind == "other"]
+        return [name for name, kind in self.kinds.items() if kind not in _BODIES]
 
 
 def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
     """Write a plan for `data`; returns what was found."""
     out = check_new_file(out)
     look = look_at(data, header=header)
-    if not look.numbers:
-        raise DataError("a plan needs at least one column of numbers, and the data has none.")
+    if not look.proposed and look.text is None:  # where all is declared as text, some of it has levels
+        look = Look({name: "categorical" if kind == "text" else kind for name, kind in look.kinds.items()})
+    if not look.proposed:
+        raise DataError("a plan needs at least one column of numbers, levels or dates, and the data has none.")
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
     text = _HEAD.format(title=toml_value(title), text="" if look.text is None else _text_table(look.text))
     guess = "" if look.text is None else f"   # {_GUESS}"
-    for name, kind in look.numbers.items():
-        text += _COLUMN.format(name=toml_value(name), kind=kind, guess=guess)
+    if not {"categorical", "ordinal", "text"}.isdisjoint(look.kinds.values()):
+        text += _LEVELS
+    for name, kind in look.kinds.items():
+        if kind in _BODIES:
+            written = "continuous" if kind == "date" else kind
+            text += _COLUMN.format(name=toml_value(name), kind=written, guess=guess, body=_BODIES[kind])
+        elif kind == "text":
+            text += _TEXT_COLUMN.format(name=toml_value(name))
     write_new_file(out, text)
     return look
 
@@ -121,7 +165,10 @@ def _text_table(text: TextFormat) -> str:
     if not text.header:
         lines += ["header = false", f"names = {toml_value(text.names)}   # yours to choose, in the columns' order"]
     warning = _QUOTED if text.quoted_newlines else ""
-    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=toml_value(MISSING_WORDS))
+    missing = f"missing = {toml_value(text.missing)}   # "
+    usual = text.missing == MISSING_WORDS
+    missing = f"# {missing}what a missing cell may hold" if usual else f"{missing}{_GUESS}"
+    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=missing)
 
 
 @quotes_no_cell
@@ -135,7 +182,7 @@ def look_at(data: Any, *, header: bool = True) -> Look:
         raise DataError("only a CSV can be without a header line: other tables name their columns. Leave it out.")
     source = open_table(data)
     check_names(source.names)
-    return Look(source.kinds())
+    return Look(_without_ids(source.kinds()))
 
 
 def _look_at_text(place: Place, header: bool) -> Look:
@@ -152,16 +199,19 @@ def _look_at_text(place: Place, header: bool) -> Look:
         _check_header(first, decimal, place)
     names = first if header else [f"x{k + 1}" for k in range(len(first))]
     cells = rows[1:] if header else rows
-    kinds = {name: _kind([row[k] for row in cells if k < len(row)], decimal) for k, name in enumerate(names)}
+    marks = {cell.strip() for row in cells for cell in row}.intersection(_MARKS_OF_MISSING)
+    missing = (*MISSING_WORDS, *sorted(marks))
+    kinds = {name: _kind([row[k] for row in cells if k < len(row)], decimal, missing) for k, name in enumerate(names)}
     text = TextFormat(
         separator,
         decimal,
         encoding,
+        missing,
         header=header,
         names=() if header else tuple(names),
         quoted_newlines=_has_cells_of_several_lines(written, separator, whole),
     )
-    return Look(kinds, text)
+    return Look(_without_ids(kinds), text)
 
 
 def _first_bytes(place: Place) -> tuple[bytes, bool]:
@@ -265,9 +315,24 @@ def _check_header(names: Sequence[str], decimal: str, place: Place) -> None:
         )
 
 
-def _kind(cells: Sequence[str], decimal: str) -> str:
-    said = [cell for cell in map(str.strip, cells) if cell not in MISSING_WORDS]
-    numbers = [cell for cell in said if _is_number(cell, decimal)]
-    if not numbers or len(numbers) < _ENOUGH * len(said):
+def _kind(cells: Sequence[str], decimal: str, missing: Sequence[str] = MISSING_WORDS) -> str:
+    said = [cell for cell in map(str.strip, cells) if cell not in missing]
+    if not said:
         return "other"
-    return "integer" if all(map(_WHOLE.fullmatch, numbers)) else "continuous"
+    words, numbers = set(said), [cell for cell in said if _is_number(cell, decimal)]
+    if {word.lower() for word in words} in _TRUTHS:
+        return "binary"
+    if len(numbers) >= _ENOUGH * len(said):
+        return "integer" if all(map(_WHOLE.fullmatch, numbers)) else "continuous"
+    if all(map(_DATE.fullmatch, said)):
+        return "date"
+    few = 2 * len(words) <= len(said) and len(words) <= MOST_LEVELS and max(map(len, words)) <= _LONGEST_WORD
+    return "categorical" if few else "text"
+
+
+def _without_ids(kinds: dict[str, str]) -> dict[str, str]:
+    """The same, but whole numbers and text whose name says that they name somebody are ids."""
+    return {
+        name: "id" if kind in ("integer", "text", "categorical") and _ID.fullmatch(name) else kind
+        for name, kind in kinds.items()
+    }

@@ -282,13 +282,15 @@ def warm_up() -> None:
 @quotes_no_cell
 def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Names and kinds of the columns, and how a CSV seems to be written; no value and no count."""
+    from hazeglass.bundle.columns import KINDS
     from hazeglass.publisher.scaffold import look_at
 
     report("reading the names of the columns")
     found = look_at(request["data"])
-    if not found.numbers:
-        raise DataError("a release needs at least one column of numbers, and this file has none.")
-    columns = [{"name": name, "kind": kind} for name, kind in found.kinds.items()]
+    kinds = {name: kind if kind in KINDS else "other" for name, kind in found.kinds.items()}
+    if set(kinds.values()) <= {"other"}:
+        raise DataError("a release needs at least one column of numbers or levels, and this file has none.")
+    columns = [{"name": name, "kind": kind} for name, kind in kinds.items()]
     return {"columns": columns, "text": {} if found.text is None else found.text.to_dict()}
 
 
