@@ -238,7 +238,7 @@ def _loads(
     """Features in terms of what was released, scaled up as missing cells demand."""
     present = np.diag(seen.both)
     live = np.array([1 if one is None else one.shares.size - 1 for one in groups])
-    size = int(live.max())
+    size = max(2, int(live.max()))  # blocks, also where no column has more than two levels
     ordered = np.flatnonzero([one is None for one in groups])
     p_c = ordered.size
     load = np.zeros((len(names) * size, p_c + max(part.stop for part in parts)))
