@@ -150,9 +150,9 @@ PLANS: dict[str, dict[str, Any]] = {
         "readings": READINGS,
         "kinds": ("categorical",),
     },
-    "moments entry, kinds": {"form": "moments", "protects": "entry", "mu": 9.0, "kinds": ()},
-    "moments record, kinds": {"form": "moments", "protects": "record", "mu": 3.0, "kinds": ()},
-    "moments person, kinds": {"form": "moments", **_PERSON, "mu": 9.0, "kinds": ()},
+    "moments entry, kinds": {"form": "moments", "protects": "entry", "mu": 9.0, "kinds": ("categorical",)},
+    "moments record, kinds": {"form": "moments", "protects": "record", "mu": 3.0, "kinds": ("categorical",)},
+    "moments person, kinds": {"form": "moments", **_PERSON, "mu": 9.0, "kinds": ("categorical",)},
     "synthetic record, kinds": {"form": "synthetic", "protects": "record", "kinds": (), "scale": "linear"},
 }
 

@@ -117,11 +117,16 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
                 for cuts, part in zip(borders, np.split(noisy, ends[:-1]), strict=True)
             )
         )
-        known = tuple(
-            marginal_of(own, unit_step(one, plan.scale), levels=not one.ordered)
-            for one, own in zip(plan.columns, zip(*counts, strict=True), strict=True)
-        )
+        known = _known(counts, plan)
     return NoisyMarginals(tuple(rounds), tuple(counts), known, loss)
+
+
+def _known(counts: Sequence[Sequence[Counts]], plan: Plan) -> tuple[Marginal, ...]:
+    """What all rounds so far say of every column."""
+    return tuple(
+        marginal_of(own, unit_step(one, plan.scale), levels=not one.ordered)
+        for one, own in zip(plan.columns, zip(*counts, strict=True), strict=True)
+    )
 
 
 def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> IntArray:
