@@ -199,7 +199,8 @@ def test_every_pair_has_finite_evidence_and_a_strength_between_0_and_1_under_hea
     problem = Problem.of(noisy)
     found = infer(noisy, pilot(noisy, problem, ebic(noisy, problem).solution).precision)
     assert found.block is not None
-    assert np.all((strengths(noisy, found.block) >= 0) & (strengths(noisy, found.block) <= 1))
+    strong = strengths(noisy, found.block, found.partial_correlation, found.std_error)
+    assert np.all((strong >= 0) & (strong <= 1))
     assert np.all(np.isfinite(level_evidence(noisy)))
     assert np.all((found.p_value >= 0) & (found.p_value <= 1))
 

@@ -67,13 +67,14 @@ def level_test(noisy: NoisyCovariance, found: BlockInference, margin: FloatArray
     return p_values
 
 
-def strengths(noisy: NoisyCovariance, found: BlockInference) -> FloatArray:
-    """Of every pair, between 0 and 1."""
+def strengths(noisy: NoisyCovariance, found: BlockInference, estimate: FloatArray, std_error: FloatArray) -> FloatArray:
+    """Of every pair, between 0 and 1; `estimate` are the partial correlations where both ends are ordered."""
     live = noisy.live
     i, j = np.triu_indices(len(noisy.names), 1)
     parts = live_parts(noisy, found.blocks, found.covariances)
     squares = np.array([float(entries @ entries) - float(np.trace(covariance)) for entries, covariance in parts])
-    return np.asarray(np.sqrt(np.clip(squares / np.minimum(live[i], live[j]), 0.0, 1.0)))
+    squares = np.where(np.isnan(estimate), squares / np.minimum(live[i], live[j]), estimate**2 - std_error**2)
+    return np.asarray(np.sqrt(np.clip(squares, 0.0, 1.0)))
 
 
 def level_evidence(noisy: NoisyCovariance) -> FloatArray:
@@ -122,7 +123,9 @@ def _odds(
     slope = -np.linalg.solve(own[j][:there, :there], block)
     source = noisy.groups[i]
     if source is None:
-        rows, places = ["one standard deviation below its mean", "one above"], np.array([[-1.0], [1.0]])
+        rows, places = ["one deviation lower", "one deviation higher"], np.array([[-1.0], [1.0]])
+        if levels[i]:
+            rows = [f"towards {levels[i][0]}", f"towards {levels[i][-1]}"]
     else:
         rows = labels(source, levels[i])
         places = (source.basis / np.sqrt(source.shares)).T
@@ -145,7 +148,8 @@ def labels(groups: LevelGroups, levels: Sequence[str]) -> list[str]:
     found = []
     for own in groups.members:
         names = [levels[k] if k < len(levels) else f"level {k + 1}" for k in own]
-        found.append(names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} others")
+        more = f"{names[0]} and {len(names) - 1} other{'s' if len(names) > 2 else ''}"
+        found.append(names[0] if len(names) == 1 else more)
     return found
 
 

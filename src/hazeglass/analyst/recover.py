@@ -273,7 +273,7 @@ def _edge_table(noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fd
     }
     if pairs.block is not None:
         if noisy.groups:
-            table["strength"] = strengths(noisy, pairs.block)[kept]
+            table["strength"] = strengths(noisy, pairs.block, pairs.partial_correlation, pairs.std_error)[kept]
             table["shape"] = np.where(pair_kinds(noisy) > 0, "levels", "linear")[kept]
             for name in ("partial_correlation", "std_error", "ci_low", "ci_high"):  # empty where an end has no order
                 table[name] = pa.array(table[name], from_pandas=True)

@@ -211,7 +211,8 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
         return
     more = f", the strongest {most}" if len(edges) > most else ""
     curved, ends = "shape" in edges[0], ("source", "target")
-    values = ("strength", "shape", "linear part") if curved else ("partial correlation",)
+    part = "linear part" if any(edge.get("shape") == "curved" for edge in edges) else "partial correlation"
+    values = ("strength", "shape", part) if curved else ("partial correlation",)
     shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}")
     for edge in edges[:most]:
         size = ("", "")  # where an end has no order

@@ -37,6 +37,7 @@ _MOST_ROWS = 500
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "controls.js")
 _FUNCTIONS = {"hermite": "with its square and its cube", "cosines": "as three waves of its rank"}
+_MOST_ODDS = 12  # tables of the strongest edges; fit.json has more
 _SHAPES = ("linear", "curved", "levels")  # as numbers on the page
 _CRITERIA = {
     "ebic": "the extended Bayesian information criterion",
@@ -57,7 +58,7 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "promise": _promise(fit),
         "curved": "strength" in edges.column_names,
         "levels": bool(fit.get("categorical")),
-        "odds": fit.get("odds", ()),
+        "odds": fit.get("odds", ())[:_MOST_ODDS],
         "shapes": shape_pictures(fit.get("shapes", ())),
         "sentences": fit_sentences(fit),
         "paths": _paths(fit),
