@@ -267,3 +267,16 @@ def test_of_very_many_levels_the_commonest_are_told_apart():
     groups = group_levels(shares, 1e-6, 10**9, 10.0)
     assert len(groups.members) == 8
     assert sorted(k for own in groups.members for k in own) == list(range(60))
+
+
+def test_stability_chooses_a_penalty_for_columns_of_all_kinds():
+    """Without rows, covariances are drawn from the error of the release; features that fill blocks up stay alone."""
+    release = simulate(chain(3000, np.random.default_rng(11)), plan(3.0), 11)
+    noisy = covariance_of(release).standardised()
+    drawn = noisy.error.sample(np.random.default_rng(0))
+    assert drawn.shape == noisy.covariance.shape
+    assert drawn == pytest.approx(drawn.T)
+    spread = np.std([noisy.error.sample(np.random.default_rng(k)) for k in range(300)], axis=0)
+    stated = np.sqrt(noisy.error.entry_variance)
+    between = noisy._between
+    assert spread[between] == pytest.approx(stated[between], rel=0.25)

@@ -113,7 +113,7 @@ class ErrorModel:
         if self.excess is not None:
             drawn = drawn - np.diag(self.excess * np.diag(drawn))
         if self.own is not None:
-            drawn = drawn + np.diag(np.sqrt(self.own) * rng.standard_normal(p))
+            drawn = drawn + np.diag(np.sqrt(self.own) * rng.standard_normal(self.own.size))
         return np.asarray(drawn if self.stretch is None else drawn * self.stretch)
 
     @cached_property

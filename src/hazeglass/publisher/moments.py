@@ -17,14 +17,20 @@ import numpy.typing as npt
 from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
 from hazeglass.bundle.moments import ReleasedMoments, most_counts, stage_features
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import DataError, PlanError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.features.marginal import Marginal
 from hazeglass.features.shaping import BOX, MOST_STAGES, Shape, first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.units import Unit, count_weight, fewest_steps_in_ball, mean_weight, moments_distance
-from hazeglass.publisher.clip import RADIUS_SHARE, answer_noise, lattice_rows, private_radius, radius_grid
+from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
+from hazeglass.publisher.clip import (
+    RADIUS_SHARE,
+    answer_noise,
+    lattice_rows,
+    lattice_steps,
+    private_radius,
+    radius_grid,
+)
 from hazeglass.publisher.marginals import (
     MOST_ROUNDS,
     Encoder,
@@ -54,9 +60,6 @@ __all__ = [
     "stage_of",
 ]
 
-_BITS = 16
-_SUM_BITS = 61
-_SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 _TILE_CELLS = 1 << 18
 _FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 _PRESENCE_SHARE = 0.05  # of what the counts left, where cells are missing in several columns
@@ -276,7 +279,7 @@ def _stage(
         clipped=clipped,
         mean_weight=weight,
         tau=tau,
-        steps=_steps(n * unit.max_rows, largest, tau, weight, _fewest_steps(scored, radius) if clipped else 1.0),
+        steps=lattice_steps(n * unit.max_rows, largest, tau, weight, scored, radius if clipped else None),
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
         features=features,
@@ -286,27 +289,6 @@ def _stage(
         count_weight=count_weight(longest) if person else 0.0,
         levels=levels,
     )
-
-
-def _fewest_steps(scored: int, radius: float) -> float:
-    """How many lattice steps one unit of a row's numbers has at least, so that rounded they stay in their ball."""
-    return fewest_steps_in_ball(scored, "moments") / radius if scored else 1.0
-
-
-def _steps(n: int, largest: float, tau: float, weight: float, fewest: float) -> int:
-    """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums would not fit 64 bits.
-
-    `fewest` of them are needed.
-    """
-    if not largest >= _SMALLEST_RADIUS:
-        raise PlanError(f"clip_radius must be at least {_SMALLEST_RADIUS:g}, got {largest:g}. Raise it.")
-    for bits in range(_BITS, 5, -1):
-        steps = int(2**bits / largest)
-        largest_sum = n * (steps * largest) ** 2
-        largest_noise = 20 * tau * max(steps**2, steps / weight if weight else math.inf)
-        if steps >= 1 and steps >= fewest and largest_sum + largest_noise < 2**_SUM_BITS:
-            return steps
-    raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
 def _run_stage(

@@ -18,13 +18,13 @@ import numpy as np
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins, together, with_absences
 from hazeglass.bundle.manifest import Form
-from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import CELL_UNITS, Unit, UnitName
 from hazeglass.publisher.plan_file import (
+    check_categories,
     check_section,
     check_structure,
     column_entry,
@@ -350,7 +350,7 @@ def _check_mechanism(plan: Plan) -> None:
     if plan.adaptive and radius is not None:
         raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
     if form != "table":
-        _check_categories(plan)
+        check_categories(plan.columns, form, plan.adaptive and plan.scale == "scores" and plan.dependence == "linear")
     if radius is not None and unit not in ("record", "person"):
         raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
     if radius is not None and form == "table" and any(column.kind == "categorical" for column in plan.columns):
@@ -374,23 +374,6 @@ def _check_mechanism(plan: Plan) -> None:
             'dependence = "curved" needs form = "moments", protects = "record" or "person", scale = "scores", and '
             "adaptive stages."
         )
-
-
-def _check_categories(plan: Plan) -> None:
-    """Indicators of levels stand beside scores, and beside nothing else."""
-    for column in (one for one in plan.columns if not one.ordered):
-        where = f"column {column.name[:100]!r} is categorical"
-        if len(column.levels) > MOST_INDICATORS:
-            raise PlanError(
-                f"{where} and has {len(column.levels)} levels; moments have at most {MOST_INDICATORS}. Merge them."
-            )
-        if plan.form == "synthetic":
-            raise PlanError(f'{where}, and no synthetic rows are made of levels yet. Use form = "moments" or "table".')
-        if not plan.adaptive or plan.scale != "scores" or plan.dependence == "curved":
-            raise PlanError(
-                f'{where}, which needs adaptive moments with scale = "scores" and dependence = "linear". Remove what '
-                "says otherwise, or leave the column out."
-            )
 
 
 def check_describable(plan: Plan, parts: int = 1) -> None:

@@ -11,12 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
+from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.errors import OutputError, PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
 
 __all__ = [
     "PLAN_SCHEMA",
+    "check_categories",
     "check_new_file",
     "check_section",
     "check_structure",
@@ -266,3 +268,20 @@ def write_new_file(out: str | Path, text: str) -> None:
         raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.") from None
     except OSError as error:
         raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
+
+
+def check_categories(columns: Sequence[Column], form: str, scored: bool) -> None:
+    """Indicators of levels stand beside scores, and beside nothing else."""
+    for column in (one for one in columns if not one.ordered):
+        where = f"column {column.name[:100]!r} is categorical"
+        if len(column.levels) > MOST_INDICATORS:
+            raise PlanError(
+                f"{where} and has {len(column.levels)} levels; moments have at most {MOST_INDICATORS}. Merge them."
+            )
+        if form == "synthetic":
+            raise PlanError(f'{where}, and no synthetic rows are made of levels yet. Use form = "moments" or "table".')
+        if not scored:
+            raise PlanError(
+                f'{where}, which needs adaptive moments with scale = "scores" and dependence = "linear". Remove what '
+                "says otherwise, or leave the column out."
+            )
