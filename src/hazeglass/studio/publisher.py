@@ -190,8 +190,8 @@ def check_reasons(document: dict[str, Any]) -> None:
     for column in document.get("columns") or ():
         if isinstance(column, dict) and not str(column.get("reason") or "").strip():
             raise BoundsMissingError(
-                f"column {str(column.get('name'))[:100]!r} has no reason for its bounds or levels. Say in a few words how "
-                "anyone could know them without seeing the data."
+                f"column {str(column.get('name'))[:100]!r} has no reason for its bounds or levels. Say in a few words "
+                "how anyone could know them without seeing the data."
             )
 
 
