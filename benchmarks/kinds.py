@@ -18,14 +18,11 @@ from __future__ import annotations
 
 import argparse
 import csv
-import gzip
 import itertools
-import re
 import tempfile
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,49 +45,6 @@ Codes = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Network:
-    """A discrete Bayesian network: levels of each column, and its parents with its conditional shares."""
-
-    levels: dict[str, list[str]]
-    tables: dict[str, tuple[list[str], Floats]]
-
-    @classmethod
-    def read(cls, path: Path) -> Network:
-        """From the interchange format of the bnlearn repository."""
-        text = gzip.decompress(path.read_bytes()).decode()
-        variables = re.findall(r"variable\s+(\S+)\s*\{\s*type discrete \[ \d+ \] \{([^}]*)\}", text)
-        levels = {name: [level.strip() for level in found.split(",")] for name, found in variables}
-        tables = {}
-        for block in re.finditer(r"probability \(\s*([^)|]+?)\s*(?:\|\s*([^)]+))?\)\s*\{(.*?)\n\}", text, re.S):
-            name, parents = block[1].strip(), [one.strip() for one in block[2].split(",")] if block[2] else []
-            table = np.zeros([len(levels[one]) for one in (*parents, name)])
-            if not parents:
-                found = re.search(r"table\s+([^;]+);", block[3])
-                table[:] = [float(share) for share in found[1].split(",")] if found else 0.0
-            for at, shares in re.findall(r"\(([^)]+)\)\s+([^;]+);", block[3]):
-                place = tuple(levels[one].index(w.strip()) for one, w in zip(parents, at.split(","), strict=True))
-                table[place] = [float(share) for share in shares.split(",")]
-            tables[name] = parents, table
-        return cls(levels, tables)
-
-    def draw(self, n: int, rng: np.random.Generator) -> dict[str, Codes]:
-        """Rows, column by column in the order of the graph."""
-        done: dict[str, Codes] = {}
-        while len(done) < len(self.levels):
-            for name, (parents, table) in self.tables.items():
-                if name not in done and all(one in done for one in parents):
-                    shares = np.broadcast_to(table[tuple(done[one] for one in parents)], (n, table.shape[-1]))
-                    done[name] = drawn(shares, rng)
-        return {name: done[name] for name in self.levels}
-
-    @property
-    def moral(self) -> set[frozenset[str]]:
-        """Children with their parents, and parents of one child with each other."""
-        families = ((name, *parents) for name, (parents, _) in self.tables.items())
-        return {frozenset(pair) for family in families for pair in itertools.combinations(family, 2)}
-
-
 def drawn(shares: Floats, rng: np.random.Generator) -> Codes:
     """A level for every row of shares."""
     ends = np.cumsum(shares, axis=1)
@@ -108,30 +62,35 @@ def levelled(name: str, kind: str, levels: int | list[str]) -> hg.Column:
     return hg.Column(name, kind, levels=tuple(levels if isinstance(levels, list) else [f"l{k}" for k in range(levels)]))
 
 
-def recovered(columns: list[hg.Column], data: dict[str, Any], epsilon: float, seed: int) -> hg.Graph:
+def recovered(columns: list[hg.Column], data: Any, epsilon: float, seed: int) -> hg.Graph:
     """Released in a simulation, and recovered with the defaults."""
     plan = hg.Plan(
         title="kinds", form="moments", protects="record", epsilon=epsilon, delta=DELTA, columns=tuple(columns)
     )
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        release = hg.publish(pa.table(data), plan, Path(folder) / "r", engine="serial", simulate_seed=seed)
+        release = hg.publish(
+            pa.table(data) if isinstance(data, dict) else data,
+            plan,
+            Path(folder) / "r",
+            engine="serial",
+            simulate_seed=seed,
+        )
         return hg.recover(release, engine="serial")
 
 
 def network(case: str, n: int, epsilon: float, seed: int, data: Path) -> dict[str, float]:
     """AUC and average precision against the moral graph, and what the selected edges are worth."""
-    made = Network.read(data / "networks" / f"{case}.bif.gz")
-    rows = made.draw(n, np.random.default_rng(seed))
-    columns = [levelled(name, "categorical", levels) for name, levels in made.levels.items()]
-    cells = {name: words(codes, made.levels[name]) for name, codes in rows.items()}
+    made = getattr(hg.datasets, f"load_{case}")(data, rows=n, seed=seed)
+    columns = [levelled(name, "categorical", list(own)) for name, own in made.levels.items()]
+    table = made.to_arrow()
     start = time.perf_counter()
-    graph = recovered(columns, cells, epsilon, seed)
-    scores, called = graph.scores(made.moral), graph.pairs
+    graph = recovered(columns, table, epsilon, seed)
+    scores, called = graph.scores(made.truth), graph.pairs
     return {
         "auc": scores.auc,
         "ap": scores.average_precision,
-        "fdr": len(called - made.moral) / max(1, len(called)),
+        "fdr": len(called - made.truth) / max(1, len(called)),
         "edges": len(called),
         "seconds": time.perf_counter() - start,
     }

@@ -150,6 +150,11 @@ def test_days_are_counted_from_the_public_date_on():
     assert read(pa.array([NOON], pa.timestamp("ns", "Asia/Tokyo")), reading) == ([noon], 0)
 
 
+def test_whole_days_are_those_that_have_passed():
+    reading = Reading("x", since="2024-02-28", whole=True)
+    assert read([NOON, "2024-02-28 23:59", "2024-02-27 01:00"], reading) == ([1.0, 0.0, -1.0], 0)
+
+
 def test_what_is_no_date_is_missing_and_counted():
     cells = ["2024-02-30", "2024-13-01", "25:00", "2024-02-29 25:00", "yesterday", 20240229, True, None, "NA", pd.NaT]
     assert read(cells, Reading("x", since="2024-01-01")) == ([None] * 10, 7)

@@ -47,6 +47,7 @@ class Reading:
     levels   public words: a cell becomes the number of the one that it is
     part     'hour', 'weekday' or 'month': a cell is a date or time, and becomes the number of that part of it, from 0
     since    a public date, as ISO 8601 writes it: a cell is a date or time, and becomes the days since then
+    whole    whether those are whole days
     absence  whether only that a cell is missing counts: 1 where it is, 0 elsewhere
     """
 
@@ -54,6 +55,7 @@ class Reading:
     levels: tuple[str, ...] = ()
     part: str | None = None
     since: str | None = None
+    whole: bool = False
     absence: bool = False
 
     @property
@@ -135,7 +137,10 @@ class Reading:
             return None
         if self.since is not None:
             start = datetime.date.fromisoformat(self.since).toordinal() - _EPOCH
-            return None if found.instant is None else (found.instant - start * _DAY) / _DAY
+            if found.instant is None:
+                return None
+            past = found.instant - start * _DAY
+            return past // _DAY if self.whole else past / _DAY
         if self.part == "hour":
             return None if found.clock is None else found.clock // (_DAY // 24)
         if found.day is None:

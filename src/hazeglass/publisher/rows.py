@@ -361,7 +361,8 @@ def readings(columns: Sequence[Column]) -> dict[str, Reading]:
     for column, source in zip(columns, origins(columns), strict=True):
         read = own[str(column.source)] if column.part == ABSENCE else column
         levels = read.levels if read.part is None else ()
-        made[column.name] = Reading(source, levels, read.part, read.since, column.part == ABSENCE)
+        whole, absence = read.kind == "integer", column.part == ABSENCE
+        made[column.name] = Reading(source, levels, read.part, read.since, whole=whole, absence=absence)
     return made
 
 
