@@ -147,7 +147,6 @@ def test_no_more_noise_is_drawn_than_the_ledger_is_told(tmp_path):
         ({"scale": "linear"}, 'needs adaptive moments with scale = "scores"'),
         ({"adaptive": False}, "needs adaptive moments"),
         ({"dependence": "curved"}, 'dependence = "linear"'),
-        ({"form": "synthetic"}, "no synthetic rows are made of levels yet"),
     ],
 )
 def test_what_has_no_meaning_for_levels_is_refused_in_one_sentence(settings, message):
@@ -209,3 +208,58 @@ def test_the_noise_of_a_stage_pays_for_every_column_of_levels():
     assert stage.tau * stage.mu == pytest.approx(stage.radius**2 + 2 + stage.mean_weight**2)
     assert stage.mean_weight <= stage.longest
     assert not math.isclose(stage.longest, stage.radius)
+
+
+# ------------------------------------------------------------------------------------------------------- synthetic rows
+
+
+def dependent(n, seed=5):
+    """ward drives side, strongly, and x, by its level; y and z are alone."""
+    rng = np.random.default_rng(seed)
+    ward = rng.choice(3, n, p=[0.5, 0.3, 0.2])
+    side = (rng.random(n) < np.array([0.15, 0.5, 0.9])[ward]).astype(int)
+    table = {"ward": [WARDS[k] for k in ward], "x": np.array([-1.0, 0.5, 1.0])[ward] + rng.standard_normal(n)}
+    table |= {name: rng.standard_normal(n) for name in "yz"}
+    return pa.table({**table, "side": [("left", "right")[k] for k in side], "who": np.arange(n) // 2})
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_synthetic_rows_with_levels_are_drawn_again_by_readers(tmp_path, unit):
+    release = hg.publish(rows(), plan(unit=unit, form="synthetic"), tmp_path / "r", engine="serial", simulate_seed=1)
+    again = hg.load(release.path)
+    again.check_values()
+    table = again.table()
+    assert set(table["ward"].to_pylist()) <= {0, 1, 2}
+    assert set(table["side"].to_pylist()) <= {0, 1}
+
+
+def test_synthetic_rows_have_the_shares_and_the_dependence_of_the_rows():
+    n = 30_000
+    real, made = dependent(n), simulate(dependent(n), plan(100.0, form="synthetic"), 3).table()
+    ward, side = (np.array([known.index(cell) for cell in real[name].to_pylist()]) for name, known in LEVELS.items())
+    fake_ward, fake_side = made["ward"].to_numpy(), made["side"].to_numpy()
+    for k in range(3):
+        assert np.mean(fake_ward == k) == pytest.approx(np.mean(ward == k), abs=0.01)
+        assert made["x"].to_numpy()[fake_ward == k].mean() == pytest.approx(
+            real["x"].to_numpy()[ward == k].mean(), abs=0.1
+        )
+        assert fake_side[fake_ward == k].mean() == pytest.approx(side[ward == k].mean(), abs=0.06)
+        assert abs(made["y"].to_numpy()[fake_ward == k].mean()) < 0.05
+
+
+LEVELS = {"ward": WARDS, "side": ("left", "right")}
+
+
+def test_other_levels_than_the_numbers_give_are_refused(tmp_path):
+    import pyarrow.parquet as pq
+
+    from bundle.forgery import reseal, write_part
+
+    release = hg.publish(rows(), plan(form="synthetic"), tmp_path / "r", engine="serial", simulate_seed=1)
+    (path,) = (release.path / "data").glob("*.parquet")
+    table = pq.read_table(path)
+    other = (table["ward"].to_numpy() + 1) % 3
+    write_part(table.set_column(0, "ward", pa.array(other)), path, use_dictionary=False)
+    reseal(release.path)
+    with pytest.raises(BundleError, match=r"not those that the released numbers|bytes"):
+        hg.load(release.path).check_values()

@@ -154,6 +154,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "moments record, kinds": {"form": "moments", "protects": "record", "mu": 3.0, "kinds": ("categorical",)},
     "moments person, kinds": {"form": "moments", **_PERSON, "mu": 9.0, "kinds": ("categorical",)},
     "synthetic record, kinds": {"form": "synthetic", "protects": "record", "kinds": (), "scale": "linear"},
+    "synthetic record, all kinds": {"form": "synthetic", "protects": "record", "kinds": ("categorical",)},
 }
 
 

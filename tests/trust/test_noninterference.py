@@ -166,7 +166,7 @@ def test_every_kind_of_the_code_is_published_here_with_missing_cells_of_either_m
     for form in get_args(Form):
         here = [column for name in PLANS if PLANS[name]["form"] == form for column in make_plan(name).columns]
         kinds = {column.kind for column in here}
-        for kind in KINDS if form != "synthetic" else set(KINDS) - {"categorical"}:
+        for kind in KINDS:
             assert kind in kinds, f"add a plan with {kind} columns in form {form!r} to PLANS in tests/trust/layouts.py"
         assert {column.missing for column in here} == {"random", "informative"}
 

@@ -350,7 +350,7 @@ def _check_mechanism(plan: Plan) -> None:
     if plan.adaptive and radius is not None:
         raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
     if form != "table":
-        check_categories(plan.columns, form, plan.adaptive and plan.scale == "scores" and plan.dependence == "linear")
+        check_categories(plan.columns, plan.adaptive and plan.scale == "scores" and plan.dependence == "linear")
     if radius is not None and unit not in ("record", "person"):
         raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
     if radius is not None and form == "table" and any(column.kind == "categorical" for column in plan.columns):

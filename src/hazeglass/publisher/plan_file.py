@@ -270,7 +270,7 @@ def write_new_file(out: str | Path, text: str) -> None:
         raise OutputError(f"cannot write {str(out)!r}: {error.strerror}.") from None
 
 
-def check_categories(columns: Sequence[Column], form: str, scored: bool) -> None:
+def check_categories(columns: Sequence[Column], scored: bool) -> None:
     """Indicators of levels stand beside scores, and beside nothing else."""
     for column in (one for one in columns if not one.ordered):
         where = f"column {column.name[:100]!r} is categorical"
@@ -278,8 +278,6 @@ def check_categories(columns: Sequence[Column], form: str, scored: bool) -> None
             raise PlanError(
                 f"{where} and has {len(column.levels)} levels; moments have at most {MOST_INDICATORS}. Merge them."
             )
-        if form == "synthetic":
-            raise PlanError(f'{where}, and no synthetic rows are made of levels yet. Use form = "moments" or "table".')
         if not scored:
             raise PlanError(
                 f'{where}, which needs adaptive moments with scale = "scores" and dependence = "linear". Remove what '

@@ -171,8 +171,6 @@ def _alternatives(plan: Plan) -> list[Plan]:
 
     if unit == "column" or (unit in ("entry", "readings") and len(plain) < 2):
         return [other("table")]
-    if not all(column.ordered for column in plain):
-        return [other("moments"), other("table")]
     return [other("moments"), other("table"), other("synthetic")]
 
 

@@ -16,7 +16,7 @@ from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, SyntheticNo
 from hazeglass.bundle.moments import marginals_schema, marginals_to_arrow, moments_schema, moments_to_arrow, pooled_rows
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
-from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows, synthetic_width
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
 from hazeglass.compute.engines import Engine, open_engine
 from hazeglass.compute.places import check_apart
@@ -161,7 +161,7 @@ def check_design(rows: Rows) -> None:
         return
     design_stages(plan, size)
     if plan.form == "synthetic":
-        check_synthetic_size(rows.public_range[1], len(plan.columns))
+        check_synthetic_size(rows.public_range[1], synthetic_width(plan.columns))
 
 
 def _draws(rows: Rows) -> int:

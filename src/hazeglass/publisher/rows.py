@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins
+from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
@@ -235,7 +236,7 @@ class Rows:
         """Between which numbers the number of rows lies, as everybody knows; few synthetic rows have no covariance."""
         if self.persons is None or self.plan.form == "table":
             return self.n, self.n
-        least = len(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
+        least = synthetic_width(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
         fewest = max(least, self.persons if self.plan.persons is None else 0)
         return fewest, self.persons * self.plan.unit.max_rows
 
