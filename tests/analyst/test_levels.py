@@ -280,3 +280,13 @@ def test_stability_chooses_a_penalty_for_columns_of_all_kinds():
     stated = np.sqrt(noisy.error.entry_variance)
     between = noisy._between
     assert spread[between] == pytest.approx(stated[between], rel=0.25)
+
+
+@pytest.mark.parametrize("unit", [{"protects": "entry"}, {"protects": "readings", "readings": 3}], ids=str)
+def test_what_is_read_does_not_depend_on_what_is_protected(unit):
+    """Scores in a box, and levels as they are: with little noise the blocks are those of whole rows."""
+    table = chain(20_000, np.random.default_rng(12))
+    boxed = hg.Plan(title="t", form="moments", mu=60.0, columns=plan(1.0).columns, **unit)
+    found, rows = (blocks_of(covariance_of(simulate(table, one, 1))) for one in (boxed, plan(500.0)))
+    for pair, block in rows.items():
+        assert found[pair] == pytest.approx(block, abs=0.03)

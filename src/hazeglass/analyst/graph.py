@@ -104,7 +104,9 @@ class Graph:
                ci_high, p_value, q_value, selected (and stability, when stars chose the penalty); above a thousand
                nodes the pairs that are edges, have a precision, or come next in likelihood: half a million. For curved
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
-               block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
+               block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved'). So it
+               is where columns are categorical: shape is 'levels' where an end has no order, and partial_correlation
+               and its certainty are empty there
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
                Where fit["distrusted"] says why the release contradicts the model of its error bars, nothing is
                selected, and std_error, ci_low, ci_high, p_value and q_value are empty
