@@ -57,7 +57,7 @@ def curved_graph(rows: np.ndarray, mu: float) -> hg.Graph:
     plan = make_plan(rows, "curved", mu)
     source = Rows(plan, open_table(table_of(rows)), None)
     last = publish_moments(source, plan, get_engine("serial"), SecretBits())[0][-1]
-    noisy = covariance_of_moments(last.released(plan.names), len(rows))
+    noisy = covariance_of_moments(last.released(plan.columns), len(rows))
     return graph_of(noisy, Origin(plan.title, "moments", len(rows)))
 
 

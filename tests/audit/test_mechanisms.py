@@ -40,21 +40,23 @@ def ratios_of(targets, runs, seed):
 
 
 def outside(ratios):
-    return {name: ratio for name, ratio in ratios.items() if not 0.85 <= ratio <= 1}
+    """Several responses together tell less than the normal numbers that their mu stands for; one tells as much."""
+    least = {name: 0.75 if "response" in name and "entry" not in name else 0.85 for name in ratios}
+    return {name: ratio for name, ratio in ratios.items() if not least[name] <= ratio <= 1}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("mu", RUNS)
 def test_certified_is_at_most_claimed_and_at_least_85_per_cent_of_it(mu):
     ratios = ratios_of(mechanisms(mu), RUNS[mu], round(10 * mu))
-    assert len(ratios) == 27
+    assert len(ratios) == 32
     assert outside(ratios) == {}
 
 
 @pytest.mark.slow
 def test_every_step_with_a_budget_of_its_own_keeps_it_and_wastes_little():
     ratios = ratios_of(parts(), 1 << 16, 5)
-    assert len(ratios) == 26
+    assert len(ratios) == 32
     assert outside(ratios) == {}
 
 

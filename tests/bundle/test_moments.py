@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hazeglass.bundle.manifest import Stage
+from hazeglass.bundle.manifest import Column, Stage
 from hazeglass.bundle.moments import (
     MARGINAL_COLUMNS,
     ReleasedMoments,
@@ -31,6 +31,10 @@ def made(names, kind, seed, mapped=False):
     second, noise, through = rng.normal(size=(p, p)), rng.uniform(1, 2, (p, p)), rng.normal(size=(p, p))
     sums = rng.normal(size=p), second + second.T, rng.uniform(1, 2, p), noise + noise.T
     return ReleasedMoments(features, *sums, through + through.T if mapped else None)
+
+
+def columns_of(names):
+    return [Column(name, "continuous", -1.0, 1.0) for name in names]
 
 
 def stage_of(names, kind, mapped=False, of=()):
@@ -58,7 +62,7 @@ def test_entries_stand_in_their_order_and_come_back(monkeypatch):
             ]
         assert [tuple(row.values())[:6] for row in table.to_pylist()] == expected
         for number, (stage, (kind, mapped)) in enumerate(zip(stages, kinds.items(), strict=True), start=1):
-            again = moments_from_arrow(table, number, names, stage_of(names, kind, mapped))
+            again = moments_from_arrow(table, number, columns_of(names), stage_of(names, kind, mapped))
             assert again.features == stage.features
             assert (again.map is None) == (not mapped)
             assert again.map is None or np.array_equal(again.map, stage.map)
@@ -84,7 +88,7 @@ def test_a_damaged_entry_is_refused(change, message):
     rows = pa.Table.from_batches(moments_to_arrow([made(("a", "b"), "columns", 1)]), moments_schema()).to_pylist()
     table = pa.Table.from_pylist(change(rows), moments_schema())
     with pytest.raises(BundleError, match=message):
-        moments_from_arrow(table, 1, ("a", "b"), stage_of(("a", "b"), "columns"))
+        moments_from_arrow(table, 1, columns_of(("a", "b")), stage_of(("a", "b"), "columns"))
 
 
 def test_a_thousand_columns_take_a_moment():
@@ -92,7 +96,7 @@ def test_a_thousand_columns_take_a_moment():
     stage = made(names, "columns", 3)
     started = time.process_time()
     table = pa.Table.from_batches(moments_to_arrow([stage]), moments_schema())
-    again = moments_from_arrow(table, 1, names, stage_of(names, "columns"))
+    again = moments_from_arrow(table, 1, columns_of(names), stage_of(names, "columns"))
     assert time.process_time() - started < 3
     assert table.num_rows == moment_rows(1000)
     assert np.array_equal(again.second, stage.second)
@@ -102,10 +106,10 @@ def test_a_stage_of_some_columns_names_those_alone():
     names = ("a", "b", "c")
     some = made(("a", "c"), "presence", 1)
     table = pa.Table.from_batches(moments_to_arrow([some]), moments_schema())
-    again = moments_from_arrow(table, 1, names, stage_of(("a", "c"), "presence", of=(0, 2)))
+    again = moments_from_arrow(table, 1, columns_of(names), stage_of(("a", "c"), "presence", of=(0, 2)))
     assert again.features == some.features
     with pytest.raises(BundleError, match="names a column"):
-        moments_from_arrow(table, 1, names, stage_of(("a", "b"), "presence", of=(0, 1)))
+        moments_from_arrow(table, 1, columns_of(names), stage_of(("a", "b"), "presence", of=(0, 1)))
 
 
 def leaves(borders, counts, missing, noise_sd):

@@ -287,7 +287,7 @@ def test_a_scaffold_leaves_text_out_and_survives_odd_names(tmp_path):
     pq.write_table(pa.table({odd: [1.0, 2.0], "name": ["x", "y"], "count": [1, 2]}), tmp_path / "d.parquet")
     done = hazeglass("plan", "new", "d.parquet", cwd=tmp_path)
     assert done.returncode == 0
-    assert "Left out, because they do not hold numbers: name." in done.stdout
+    assert "Left out, because they may be free text or ids: name." in done.stdout
     assert "The kinds are those the data declares; no cell was read." in done.stdout
     text = (tmp_path / "plan.toml").read_text()
     (tmp_path / "plan.toml").write_text(

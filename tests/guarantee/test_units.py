@@ -9,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.units import UNITS, Unit, mean_weight, moments_distance, table_distance
+from hazeglass.guarantee.units import UNITS, Unit, counts_distance, mean_weight, moments_distance, table_distance
 
 COLUMNS = range(2, 7)
 
@@ -70,6 +70,38 @@ def test_entry_moments_reach_and_never_exceed_the_formula(p, a):
             found = max(found, moments_change(x, y, a))
     assert found <= claimed * (1 + 1e-12)
     assert found == pytest.approx(claimed)
+
+
+@pytest.mark.parametrize("p", COLUMNS)
+@pytest.mark.parametrize("a", [0.1, 1.0])
+@pytest.mark.parametrize("box", [1.0, 1.5])
+def test_columns_that_are_made_of_one_cell_move_moments_as_far_as_the_formula_and_no_farther(p, a, box):
+    rng = np.random.default_rng(p)
+    for g in range(1, p + 1):
+        claimed = moments_distance(Unit("entry", together=g), columns=p, radius=9.0, mean_weight=a, box=box)
+
+        def pair(v, g=g):
+            changed, other = box * np.sin(v[:p]), box * np.sin(v[p:])
+            return changed, np.concatenate([other[:g], changed[g:]])
+
+        climbs = [
+            minimize(lambda v: -moments_change(*pair(v), a), 9 * rng.standard_normal(2 * p), method="L-BFGS-B")
+            for _ in range(12)
+        ]
+        found = max(-climb.fun for climb in climbs)
+        assert found <= claimed * (1 + 1e-9)
+        assert found >= claimed * (0.8 if g > p / 2 else 1 - 1e-6)  # no corner of the box is at just that angle
+
+
+def test_columns_that_are_made_of_one_cell_move_tables_and_counts_together():
+    assert table_distance(Unit("entry", together=3), columns=4, rows=9) == pytest.approx(2 * math.sqrt(3))
+    assert table_distance(Unit("readings", readings=5, together=3), columns=4, rows=9) == pytest.approx(
+        2 * math.sqrt(15)
+    )
+    assert table_distance(Unit("column", together=3), columns=4, rows=9) == pytest.approx(2 * math.sqrt(27))
+    assert table_distance(Unit("record", together=3), columns=4, rows=9) == 4.0
+    assert counts_distance(Unit("entry", together=3), columns=4) == pytest.approx(math.sqrt(6))
+    assert counts_distance(Unit("readings", readings=5, together=3), columns=4) == pytest.approx(5 * math.sqrt(6))
 
 
 @pytest.mark.parametrize("k", [1, 3, 7])
@@ -271,3 +303,55 @@ def test_the_mean_may_weigh_as_much_as_the_radius_and_no_more():
 
 def test_two_columns_are_enough_to_protect_entries():
     assert moments_distance(Unit("entry"), columns=2, radius=1.0, mean_weight=0.0) == pytest.approx(2.0)
+
+
+# ---- rows of numbers and of levels
+
+BOX = 1.25
+
+
+def mixed_row(numbers, levels, width=3):
+    """Numbers, then an indicator of each level."""
+    return np.concatenate([numbers, *(np.eye(width)[level] for level in levels)])
+
+
+def sums_of(row):
+    second = np.outer(row, row)
+    return np.concatenate([WEIGHT * row, second[np.triu_indices(len(row), 1)], np.diag(second) / math.sqrt(2)])
+
+
+@pytest.mark.parametrize(("numbers", "levels"), [(0, 2), (0, 4), (1, 1), (1, 3), (2, 1), (3, 2)])
+def test_the_distance_of_one_cell_is_the_largest_over_all_cells_of_numbers_and_levels(numbers, levels):
+    claimed = moments_distance(
+        Unit("entry"), columns=numbers, radius=0.0, mean_weight=WEIGHT, box=BOX, indicators=levels
+    )
+    found = 0.0
+    for ends in itertools.product((-BOX, 0.0, BOX), repeat=numbers):
+        here = sums_of(mixed_row(np.array(ends), [0] * levels))
+        changed = [(list(ends), [1] + [0] * (levels - 1))]
+        changed += [
+            ([*ends[:k], new, *ends[k + 1 :]], [0] * levels) for k in range(numbers) for new in (-BOX, 0.3, BOX)
+        ]
+        found = max(found, *(float(np.linalg.norm(here - sums_of(mixed_row(np.array(x), y)))) for x, y in changed))
+    assert found == pytest.approx(claimed)
+    three = Unit("readings", readings=3)
+    assert moments_distance(
+        three, columns=numbers, radius=0.0, mean_weight=WEIGHT, box=BOX, indicators=levels
+    ) == pytest.approx(3 * claimed)
+
+
+@pytest.mark.parametrize(("numbers", "levels"), [(0, 3), (2, 2), (3, 1)])
+def test_no_two_rows_of_numbers_in_a_ball_and_levels_are_farther_apart_than_claimed(numbers, levels):
+    rng, radius = np.random.default_rng(numbers), 1.5
+    claimed = moments_distance(
+        Unit("record"), columns=numbers, radius=radius if numbers else 0.0, mean_weight=WEIGHT, indicators=levels
+    )
+    found = 0.0
+    for _ in range(3000):
+        pair = []
+        for _ in range(2):
+            x = rng.standard_normal(numbers)
+            x = radius * x / max(float(np.linalg.norm(x)), 1e-9) if numbers else x
+            pair.append(sums_of(mixed_row(x, rng.integers(0, 3, levels))))
+        found = max(found, float(np.linalg.norm(pair[0] - pair[1])))
+    assert 0.97 * claimed < found <= claimed * (1 + 1e-12)

@@ -5,6 +5,8 @@ import re
 import time
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hazeglass.present import report as report_module
@@ -206,3 +208,36 @@ def test_ticks_are_short_enough_to_stand_beside_an_axis():
     labels = [label for _, label in Axis("x", -3e7, 2.5e9).ticks()] + [label for _, label in Axis("x", 0, 4e6).ticks()]
     assert max(map(len, labels)) <= 8
     assert "2 M" in labels
+
+
+def graph_with_levels(hostile=False):
+    """Pairs of one column have levels without an order: no partial correlation, a strength, and a table of odds."""
+    names, edges, fit = made_graph(6, hostile=hostile)
+    unordered = pc.or_(pc.equal(edges["source"], names[0]), pc.equal(edges["target"], names[0]))
+    for key in ("partial_correlation", "std_error", "ci_low", "ci_high"):
+        edges = edges.set_column(edges.column_names.index(key), key, pc.if_else(unordered, None, edges[key]))
+    edges = edges.append_column("strength", pa.array(np.linspace(0, 1, edges.num_rows)))
+    edges = edges.append_column("shape", pc.if_else(unordered, "levels", "linear"))
+    rows, columns = ["<b>low</b>", "high"], ["<i>red</i>", "blue"]
+    table = {"given": names[1], "of": names[0], "rows": rows, "columns": columns, "odds": [[2.5, 0.4], [1.0, 1.1]]}
+    return names, edges, {**fit, "categorical": [names[0]], "reading": "latent", "odds": [table] * 20}
+
+
+def test_pairs_without_an_order_have_a_strength_and_no_sign(page_of, request):
+    page = page_of(*graph_with_levels())
+    assert "nan" not in page.replace("nan_", "").lower().split('id="data"')[0]
+    assert "1 of the columns has levels" in page
+    assert "linear part</" not in page
+    if "interactive" in request.node.name:
+        data = data_of(page)
+        assert set(data["edges"]["c"]) == {0, 2}
+
+
+def test_odds_are_tables_of_text_of_the_strongest_edges_alone(page_of):
+    page = page_of(*graph_with_levels(hostile=True))
+    assert "Which levels go together" in page
+    assert page.count("<caption>") == 12
+    assert "<b>low" not in page
+    assert "<i>red" not in page
+    assert '<td class="more">2.5</td><td class="less">0.4</td>' in page
+    assert "Which levels go together" not in page_of(*made_graph(5))

@@ -14,11 +14,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hazeglass.bundle.manifest import Column, unit_step
+from hazeglass.bundle.columns import Column, origins, unit_step
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, first_borders, next_borders
+from hazeglass.features.marginal import first_borders, marginal_of, next_borders
 from hazeglass.features.shaping import BOX, Shape, exact_map, largest_entry
 from hazeglass.guarantee.units import count_weight, counts_distance, moments_distance
 from hazeglass.publisher.clip import lattice_rows
@@ -34,7 +34,15 @@ KINDS = (
     Column("few", "integer", -2, 7),
     Column("many", "integer", 0, 10_000, "log1p"),
     Column("wide", "continuous", -1e100, 1e100),
+    Column("ward", "categorical", levels=("north", "south", "east")),
+    Column("side", "categorical", levels=("left", "right")),
+    Column("grade", "ordinal", levels=("0", "1", "2", "5")),
+    Column("ok", "binary", missing="informative"),
+    Column("often", "continuous", -3.0, 3.0, missing="informative"),
+    Column("same", "integer", -2, 7, source="smooth"),
+    Column("sign", "binary", levels=("-3", "3"), source="smooth"),
 )
+UNKNOWN = 99.0  # the number of a level that no column has
 UNITS = {
     "record": {"protects": "record"},
     "person": {"protects": "person", "id_column": "who", "max_rows": 3, "persons": 40},
@@ -47,8 +55,12 @@ IN_A_BALL = ("public ball", "scores", "linear", "mapped scores", "mapped linear"
 
 
 def cell(column, rng):
+    if not column.ordered:
+        return rng.choice([*range(len(column.levels)), UNKNOWN, math.nan])
     middle, half = (column.lower + column.upper) / 2, (column.upper - column.lower) / 2
     between = middle + half * rng.choice([1e-9, 1e-3, 0.1, 1.0]) * rng.uniform(-1, 1)
+    if column.kind == "ordinal":  # numbers of levels, as which cells are written
+        return rng.choice([0, 1, 2, 5, 7, math.nan])
     return rng.choice([column.lower, column.upper, column.lower - 1e9, column.upper + 1e9, middle, between, math.nan])
 
 
@@ -56,9 +68,25 @@ def cells(columns, rows, rng):
     return np.array([[cell(column, rng) for column in columns] for _ in range(rows)]).reshape(rows, len(columns))
 
 
+def written(column, values):
+    if column.ordered:
+        return values
+    known = dict(enumerate(column.levels))
+    return pa.array([None if math.isnan(value) else known.get(int(value), "?") for value in values], pa.string())
+
+
 def table(plan, values, ids):
-    named = {name: values[:, k] for k, name in enumerate(plan.names)}
+    """Cells that several columns are made of are those of the first."""
+    named = {}
+    for k, (name, column) in enumerate(zip(origins(plan.columns), plan.columns, strict=True)):
+        named.setdefault(name, written(column, values[:, k]))
     return pa.table({**named, **({"who": ids} if plan.id_column else {})})
+
+
+def first_of(plan, at):
+    """The first column that is made of the same cells."""
+    made_of = origins(plan.columns)
+    return made_of.index(made_of[at])
 
 
 def neighbour(plan, values, rng):
@@ -76,7 +104,7 @@ def neighbour(plan, values, rng):
         return other, ids
     at = int(rng.integers(len(plan.columns)))
     for row in range(1, 1 + plan.unit.readings):
-        other[-row, at] = cell(plan.columns[at], rng)
+        other[-row, first_of(plan, at)] = cell(plan.columns[at], rng)
     return other, ids
 
 
@@ -84,16 +112,16 @@ def marginals(plan, rows, rng):
     """What a publisher might have learned: two rounds of exact counts and noise of any size."""
     known = []
     for k, column in enumerate(plan.columns):
-        step = unit_step(column, plan.scale)
-        borders, rounds = first_borders(step), []
+        step, levels = unit_step(column, plan.scale), not column.ordered
+        borders, rounds = first_borders(step, levels=levels), []
         for _ in range(2):
             noise = float(rng.choice([1e-3, 1.0, 30.0]))
-            every = [first_borders(unit_step(one, plan.scale)) for one in plan.columns]
+            every = [first_borders(unit_step(one, plan.scale), levels=not one.ordered) for one in plan.columns]
             exact = exact_counts(rows, [*every[:k], borders, *every[k + 1 :]], Serial())[k]
             noisy = exact + np.rint(noise * rng.standard_normal(exact.size))
             rounds.append(Counts(borders, noisy[:-1], float(noisy[-1]), max(noise, 0.3)))
-            borders = next_borders(Marginal(tuple(rounds), step), rng.choice([1e-4, 0.05]))
-        known.append(Marginal(tuple(rounds), step))
+            borders = next_borders(marginal_of(rounds, step, levels=levels), rng.choice([1e-4, 0.05]))
+        known.append(marginal_of(rounds, step, levels=levels))
     return known
 
 
@@ -114,14 +142,14 @@ def design(plan, form, rows, rng):
         encoder = Encoder("linear", "columns", standard=standard_of(known), box=box)
     else:
         encoder = Encoder.of_scores(known, "cosines" if form == "cosines" else "columns", rng.bytes(32), box)
-    width = encoder.width(p)
+    width, beside = encoder.width(p), sum(encoder.levels)
     if not form.startswith("mapped"):
-        shape = Shape(None, np.zeros(width), float(width), 1.0)
+        shape = Shape(None, np.zeros(width), float(width), 1.0, beside)
     else:
         size_of_map = rng.choice([1e-3, 1.0, 1e4])
-        matrix = exact_map(size_of_map * rng.standard_normal((p, p)), largest_entry(encoder.scale))
-        shape = Shape(matrix, rng.standard_normal(p), float(rng.uniform(0.1, p)), 1.0)
-    return stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.map
+        matrix = exact_map(size_of_map * rng.standard_normal((width, width)), largest_entry(encoder.scale))
+        shape = Shape(matrix, rng.standard_normal(width), float(rng.uniform(0.1, width)), 1.0, beside)
+    return stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map
 
 
 def moved(stage, before, after):
@@ -139,7 +167,11 @@ def situations(draw):
     unit = draw(st.sampled_from(sorted(UNITS)))
     boxed = unit in ("entry", "readings")
     form = draw(st.sampled_from(IN_A_BOX if boxed else IN_A_BALL))
-    columns = draw(st.lists(st.sampled_from(KINDS), min_size=2, max_size=4, unique=True))
+    ordered = [column for column in KINDS if column.ordered]
+    mixed = form in ("scores", "mapped scores", "presence")
+    columns = draw(st.lists(st.sampled_from(KINDS if mixed else ordered), min_size=2, max_size=4, unique=True))
+    if form == "mapped scores" and not any(column.ordered for column in columns):
+        columns[0] = ordered[0]
     scale = {"scale": "linear"} if "linear" in form else {}
     adaptive = {} if not form.startswith("public") else {"adaptive": False}
     plan = Plan(title="t", form="moments", mu=1.0, columns=tuple(columns), **UNITS[unit], **scale, **adaptive)
@@ -154,10 +186,15 @@ def test_no_neighbour_moves_the_exact_sums_by_more_than_the_promise_allows(situa
     rows = Rows(plan, open_table(table(plan, values, ids)))
     stage, encoder, through = design(plan, form, rows, rng)
     distance = moments_distance(
-        plan.unit, columns=stage.size, radius=stage.radius, mean_weight=stage.mean_weight, box=stage.box or 1.0
+        plan.unit,
+        columns=stage.scored,
+        radius=stage.radius,
+        mean_weight=stage.mean_weight,
+        box=stage.box or 1.0,
+        indicators=len(stage.levels),
     )
     assert distance / stage.tau <= stage.mu * (1 + 1e-12)
-    assert stage.count_weight == (count_weight(stage.radius) if plan.protects == "person" else 0.0)
+    assert stage.count_weight == (count_weight(stage.longest) if plan.protects == "person" else 0.0)
     before = (*exact_sums(rows, stage, encoder, Serial(), through), rows.n)
     for _ in range(6):
         other = Rows(plan, open_table(table(plan, *neighbour(plan, values, rng))))
@@ -221,8 +258,26 @@ def test_rounded_rows_stay_in_their_ball_or_box_also_when_they_are_mapped(situat
     encoder.rows(rows.cells, block, 0, x)
     z = lattice_rows(x if through is None else through @ x, np.array(stage.centre), stage)
     assert np.array_equal(z, np.rint(z))
+    z, indicators = z[: stage.scored], z[stage.scored :]
+    assert set(np.unique(indicators)) <= {0, stage.steps}
+    for part in np.split(indicators, np.cumsum(stage.levels)[:-1]) if stage.levels else ():
+        assert np.all(part.sum(axis=0) == stage.steps)  # one level, and no other
     if stage.clipped:
         squared = [sum(int(entry) ** 2 for entry in row) for row in z.T]
         assert max(squared) <= (Fraction(stage.radius) * stage.steps) ** 2
     else:
-        assert np.abs(z).max() <= stage.box * stage.steps
+        assert np.abs(z).max(initial=0) <= stage.box * stage.steps
+
+
+@pytest.mark.parametrize("protects", ["record", "entry"])
+def test_the_claimed_distance_of_levels_is_reached(protects):
+    """Two rows of other levels everywhere, and one level of a row that changes, move the sums as far as is claimed."""
+    columns = tuple(Column(name, "categorical", levels=("x", "y", "z")) for name in "abcd")
+    plan = Plan(title="t", form="moments", mu=1.0, columns=columns, protects=protects)
+    values = np.zeros((8, 4))
+    other = values.copy()
+    other[-1, : 4 if protects == "record" else 1] = 1
+    here, there = (Rows(plan, open_table(table(plan, cells, list(range(8))))) for cells in (values, other))
+    stage, encoder, _ = design(plan, "scores", here, np.random.default_rng(0))
+    sums = [(*exact_sums(one, stage, encoder, Serial()), one.n) for one in (here, there)]
+    assert stage.mu * (1 - 0.06) < moved(stage, *sums) <= stage.mu

@@ -30,8 +30,9 @@ def lines(path, text, encoding="utf-8"):
 def test_declared_kinds_are_taken_as_they_are(tmp_path):
     look = write_scaffold(TABLE, tmp_path / "plan.toml")
     text = (tmp_path / "plan.toml").read_text()
-    assert (look.numbers, look.left_out, look.text) == ({"a": "continuous", "b": "integer"}, ["name"], None)
-    assert text.count("[[columns]]") == 2
+    assert (look.proposed, look.left_out, look.text) == ({"a": "continuous", "b": "integer"}, ["name"], None)
+    assert text.count("\n[[columns]]") == 2
+    assert '# name = "name"\n# kind = "categorical"\n# levels =\n' in text  # text may be levels
     assert 'name = "a"\nkind = "continuous"\n' in text
     assert 'name = "b"\nkind = "integer"\n' in text
     assert "\nlower" not in text  # a bound is never suggested
@@ -44,14 +45,14 @@ def test_parquet_and_frames_are_opened_without_reading_a_cell(tmp_path, monkeypa
     pq.write_table(TABLE, tmp_path / "d.parquet")
     monkeypatch.setattr(pq.ParquetFile, "read", lambda *_: pytest.fail("a cell was read"))
     monkeypatch.setattr(pq.ParquetFile, "iter_batches", lambda *_, **__: pytest.fail("a cell was read"))
-    assert look_at(tmp_path / "d.parquet").kinds == {"a": "continuous", "b": "integer", "name": "other"}
+    assert look_at(tmp_path / "d.parquet").kinds == {"a": "continuous", "b": "integer", "name": "text"}
     assert look_at(pd.DataFrame({"a": [1.5], "b": [1]})).kinds == {"a": "continuous", "b": "integer"}
 
 
 def test_what_a_csv_suggests_is_marked_as_a_guess(tmp_path):
-    look = write_scaffold(lines(tmp_path / "d.csv", "id;volt;name\n1;1,5;x\n2;2,5;y\n"), tmp_path / "plan.toml")
+    look = write_scaffold(lines(tmp_path / "d.csv", "id;volt;name;n\n1;1,5;x;3\n2;2,5;y;4\n"), tmp_path / "plan.toml")
     assert look.text == TextFormat(";", ",")
-    assert look.left_out == ["name"]
+    assert look.left_out == ["id", "name"]
     text = (tmp_path / "plan.toml").read_text()
     guess = "   # a guess from the first lines: confirm or change"
     for line in ('separator = ";"', 'decimal = ","', 'encoding = "utf-8"', 'kind = "integer"', 'kind = "continuous"'):
@@ -110,10 +111,17 @@ def test_packed_files_are_looked_at_as_well(tmp_path):
         (["1e3", "2"], "continuous"),
         ([" 7 ", "8"], "integer"),
         (["1"] * 19 + ["?"], "integer"),
-        (["1", "x"], "other"),
+        (["1", "x"], "text"),
         (["", "NA"], "other"),
-        (["2024-01-01", "2024-01-02"], "other"),
-        (["nan", "inf", "1_000"], "other"),
+        (["2024-01-01", "2024-01-02"], "date"),
+        (["2024-01-01 13:30", "", "2024-01-02T13:30:00Z"], "date"),
+        (["nan", "inf", "1_000"], "text"),
+        (["a", "b", "c", "d", "e"], "text"),
+        (["red", "blue", "red", "blue", "?", "red"], "categorical"),
+        (["x" * 70] * 9, "text"),
+        (["True", "false", "NA"], "binary"),
+        (["1", "0", "1"], "binary"),
+        (["yes", "no", "?"], "binary"),
     ],
 )
 def test_a_kind_is_guessed_from_cells_that_are_numbers(tmp_path, cells, kind):
@@ -247,7 +255,38 @@ def test_a_place_that_cannot_be_is_refused(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_declared_types_become_kinds_and_no_level_is_taken_from_the_data(tmp_path):
+    when = pd.to_datetime(["2024-01-01", "2024-01-02"])
+    frame = pd.DataFrame(
+        {"ok": [True, False], "colour": pd.Categorical(["red", "blue"]), "when": when, "user_id": [1, 2]}
+    )
+    for data in (frame, pa.Table.from_pandas(frame)):
+        look = look_at(data)
+        assert look.proposed == {"ok": "binary", "colour": "categorical", "when": "date"}
+        assert look.left_out == ["user_id"]
+    write_scaffold(frame, tmp_path / "plan.toml")
+    text = (tmp_path / "plan.toml").read_text()
+    assert "red" not in text
+    assert 'since = "1970-01-01"' in text
+    filled = text.replace("# lower = ", "lower = 0 # ").replace("# upper = ", "upper = 9e4 # ")
+    plan = hg.Plan.from_dict(tomllib.loads(filled.replace("# levels =   ", 'levels = ["red", "blue"] #')))
+    assert [column.kind for column in plan.columns] == ["binary", "categorical", "continuous"]
+    with pytest.raises(HazeglassError, match="column 'colour' has no levels"):
+        hg.Plan.from_dict(tomllib.loads(filled))
+
+
+def test_signs_for_missing_cells_are_guessed_and_can_be_confirmed(tmp_path):
+    look = write_scaffold(lines(tmp_path / "d.csv", "a,b\n1,?\n2,3\n4,5\n"), tmp_path / "plan.toml")
+    assert look.text.missing[-1] == "?"
+    assert look.kinds == {"a": "integer", "b": "integer"}
+    assert '"?"]   # a guess from the first lines' in (tmp_path / "plan.toml").read_text()
+
+
+def test_a_table_of_declared_text_gets_a_plan_to_fill_in(tmp_path):
+    assert write_scaffold(TABLE.select(["name"]), tmp_path / "plan.toml").proposed == {"name": "categorical"}
+
+
 def test_a_table_without_numbers_has_no_plan(tmp_path):
-    with pytest.raises(DataError, match="at least one column of numbers"):
-        write_scaffold(TABLE.select(["name"]), tmp_path / "plan.toml")
+    with pytest.raises(DataError, match="at least one column of numbers, levels or dates"):
+        write_scaffold(pa.table({"x": [[1], [2]]}), tmp_path / "plan.toml")
     assert list(tmp_path.iterdir()) == []

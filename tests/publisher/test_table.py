@@ -1,13 +1,16 @@
 """The table form: unbiased cells, the stated noise, and never less noise than the promise needs."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.errors import PlanError
 from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.guarantee.response import RandomisedResponse
 from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.table import TableMechanism
 
@@ -42,6 +45,66 @@ def test_a_record_costs_at_most_mu_and_hardly_less(make_plan, mu, noise):
     total = math.sqrt(sum(cost**2 for cost in costs))
     assert total <= mu * (1 + 1e-12)
     assert total >= 0.99 * mu
+
+
+LEVELS = [
+    {"name": "colour", "kind": "categorical", "levels": ["red", "green", "blue"]},
+    {"name": "x", "kind": "continuous", "lower": -1.0, "upper": 1.0},
+    {"name": "grade", "kind": "ordinal", "levels": ["low", "mid", "high"]},
+    {"name": "side", "kind": "categorical", "levels": ["left", "right"], "missing": "informative"},
+]
+
+
+def cell_costs(mechanism):
+    """What a change of one cell costs, column by column."""
+    numbers = iter(spans(replace(mechanism, columns=tuple(c for c in mechanism.columns if c.cell_noise))))
+    for column in mechanism.columns:
+        if column.response is not None:
+            yield RandomisedResponse(len(column.levels) + 1, column.response).mu
+        else:
+            span, noise = next(numbers)
+            yield lattice_noise(noise.family, noise.scale).mu(span)
+
+
+@pytest.mark.parametrize("mu", [0.02, 1.0, 5.0])
+@pytest.mark.parametrize(
+    ("protects", "extra", "cells"),
+    [
+        ("record", {}, 5),
+        ("person", {"id_column": "who", "max_rows": 3, "row_counts": "public"}, 15),
+        ("entry", {}, 2),  # side, and whether it is missing
+        ("readings", {"readings": 7}, 14),
+        ("column", {}, 200),
+    ],
+)
+def test_levels_and_numbers_share_the_promise_of_every_unit(make_plan, mu, protects, extra, cells):
+    plan = make_plan(form="table", protects=protects, budget={"mu": mu}, columns_as=LEVELS, **extra)
+    mechanism = TableMechanism.design(plan, 100)
+    costs = list(cell_costs(mechanism))
+    assert len(costs) == 5
+    assert max(costs) * math.sqrt(cells) <= mu * (1 + 1e-9)
+    assert min(costs) * math.sqrt(cells) >= 0.99 * mu
+    if protects == "record":
+        assert math.hypot(*costs) <= mu * (1 + 1e-9)
+
+
+def test_a_level_is_answered_with_the_stated_probabilities_and_missing_is_one(make_plan):
+    plan = make_plan(form="table", protects="entry", budget={"mu": 1.0}, columns_as=LEVELS[:1])
+    mechanism, n = TableMechanism.design(plan, 100), 200_000
+    law = RandomisedResponse(4, mechanism.columns[0].response)
+    for true, cell in enumerate([0.0, 1.0, 2.0, math.nan]):
+        raw = [np.full(n, cell)]
+        (answers,) = mechanism.release(raw, np.zeros((n, 1)), mechanism.noise(n, SecretBits()))
+        share = np.bincount(answers, minlength=4) / n
+        expected = np.full(4, law.other)
+        expected[true] = law.kept
+        assert share.shape == (4,)
+        np.testing.assert_allclose(share, expected, atol=5 * math.sqrt(0.25 / n))
+
+
+def test_clipped_rows_have_no_levels(make_plan):
+    with pytest.raises(PlanError, match="clip_radius needs a table without categorical columns"):
+        make_plan(form="table", clip_radius=1.0, columns_as=LEVELS)
 
 
 @pytest.mark.parametrize(

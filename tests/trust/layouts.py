@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import hazeglass as hg
+from hazeglass.bundle.columns import origins
 from hazeglass.compute.text import TextFormat
 from hazeglass.publisher.plan import Plan
 
@@ -141,12 +142,39 @@ PLANS: dict[str, dict[str, Any]] = {
         "round_integers": True,
         "mu": 0.3,
     },
+    "table entry, kinds": {"form": "table", "protects": "entry", "kinds": ("categorical",)},
+    "table record, kinds": {"form": "table", "protects": "record", "kinds": ("categorical",)},
+    "table person, kinds": {"form": "table", **_PERSON, "row_counts": "public", "kinds": ("categorical",)},
+    "table readings, kinds": {
+        "form": "table",
+        "protects": "readings",
+        "readings": READINGS,
+        "kinds": ("categorical",),
+    },
+    "moments entry, kinds": {"form": "moments", "protects": "entry", "mu": 9.0, "kinds": ("categorical",)},
+    "moments record, kinds": {"form": "moments", "protects": "record", "mu": 3.0, "kinds": ("categorical",)},
+    "moments person, kinds": {"form": "moments", **_PERSON, "mu": 9.0, "kinds": ("categorical",)},
+    "synthetic record, kinds": {"form": "synthetic", "protects": "record", "kinds": (), "scale": "linear"},
+    "synthetic record, all kinds": {"form": "synthetic", "protects": "record", "kinds": ("categorical",)},
 }
+
+
+# Levels are written like the numbers of the sheet, so that every layout holds them; all others are missing.
+_OF_ALL_KINDS = (
+    hg.Column("x1", "continuous", lower=-4, upper=4, missing="informative"),
+    hg.Column("sign", "binary", levels=("-0.125", "0.125"), source="x1"),
+    hg.Column("x2", "integer", lower=1, upper=1000),
+    hg.Column("x3", "ordinal", levels=tuple(map(str, range(20, 70))), missing="informative"),
+    hg.Column("tens", "categorical", levels=("40", "30", "50", "99"), source="x3", missing="informative"),
+)
 
 
 def make_plan(name: str, text: TextFormat | None = None, **other: Any) -> Plan:
     wish = {"mu": 1.0, **PLANS[name], **other}
-    discrete, _ = wish.pop("discrete", False), wish.pop("missing", ())
+    discrete, _, more = wish.pop("discrete", False), wish.pop("missing", ()), wish.pop("kinds", None)
+    if more is not None:
+        columns = [column for column in _OF_ALL_KINDS if column.kind != "categorical" or column.kind in more]
+        return Plan(title="Clinic", delta=1e-6, columns=tuple(columns), text=text or TextFormat(), **wish)
     columns = [
         hg.Column("x1", "continuous", lower=-4, upper=4),
         hg.Column("x2", "continuous", lower=1, upper=1000, transform="log"),
@@ -198,7 +226,7 @@ def change(plan: Plan, base: Sheet, kind: str, case: str) -> Sheet:
     rows = [(0, base.rows - 1, pick % base.rows)[pick % 3]]
     if kind in LINES:
         return replace(base, lines=dict.fromkeys(rows, LINES[kind]))
-    names = list(plan.names)
+    names = list(dict.fromkeys(origins(plan.columns)))
     if plan.protects == "readings":
         rows = [(rows[0] + 117 * k) % base.rows for k in range(READINGS)]
     if plan.protects == "column":
@@ -215,7 +243,9 @@ def _other_person(plan: Plan, base: Sheet, kind: str, pick: int) -> Sheet:
     person = twice[pick % len(twice)]
     rows = [row for row, found in enumerate(ids) if found == person]
     if kind in VALUES:
-        return base.with_cells([(row, name) for row in rows for name in plan.names], VALUES[kind])
+        return base.with_cells(
+            [(row, name) for row in rows for name in dict.fromkeys(origins(plan.columns))], VALUES[kind]
+        )
     if kind in LINES:  # one of two, so that the number of persons stays what it is
         return replace(base, lines={rows[0]: LINES[kind]})
     if kind == "no readable id":
@@ -333,6 +363,16 @@ def _several_csv(base: Sheet, folder: Path) -> str:
 def _packed(base: Sheet, folder: Path) -> str:
     (folder / "d.csv.gz").write_bytes(gzip.compress(csv_bytes(base)))
     return str(folder / "d.csv.gz")
+
+
+def _data(base: Sheet, folder: Path) -> str:
+    (folder / "d.data").write_bytes(csv_bytes(base, spelled=True))
+    return str(folder / "d.data")
+
+
+def _packed_data(base: Sheet, folder: Path) -> str:
+    (folder / "d.data.gz").write_bytes(gzip.compress(csv_bytes(base)))
+    return str(folder / "d.data.gz")
 
 
 def _tabs(base: Sheet, folder: Path) -> str:
@@ -492,6 +532,8 @@ LAYOUTS: dict[str, Layout] = {
     ),
     "several csv": Layout(_several_csv, "files", ".csv", holds=_CSV),
     "csv, packed": Layout(_packed, "files", ".csv.gz", holds=_CSV),
+    "csv by another name": Layout(_data, "files", ".data", holds=_CSV),
+    "csv by another name, packed": Layout(_packed_data, "files", ".data.gz", holds=_CSV),
     "tsv": Layout(_tabs, "files", ".tsv", holds=_CSV),
     "parquet": Layout(_parquet(_arrow, ".parquet"), "files", ".parquet"),
     "parquet of other types": Layout(_parquet(_typed, ".pq"), "files", ".pq", holds=_FEW),

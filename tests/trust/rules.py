@@ -27,7 +27,14 @@ from hazeglass.bundle.moments import (
 from hazeglass.bundle.synthetic import synthetic_rows
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, first_borders, needs_another_look, next_borders, often_missing
+from hazeglass.features.marginal import (
+    Marginal,
+    first_borders,
+    marginal_of,
+    needs_another_look,
+    next_borders,
+    often_missing,
+)
 from hazeglass.features.shaping import BOX, first_shape, largest_entry, next_shape
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import RoundedGaussian
@@ -149,13 +156,14 @@ class _Walk:
         answers = Numbers(self.files, "marginals.parquet", "count")
         own = BudgetFilter(budget.take(marginals_share(plan, self.size)))
         steps = [unit_step(column, plan.scale) for column in plan.columns]
-        last = False
+        last, levels = False, [not column.ordered for column in plan.columns]
         while not last:
-            last = bool(found.counts) and (len(found.counts) == 3 or not any(map(needs_another_look, found.columns)))
+            more = any(map(needs_another_look, found.columns)) if found.counts else not all(levels)
+            last = len(found.counts) == 3 or not more
             mu = own.take(1.0 if last else 0.2)
             noise = count_noise(plan.unit, len(steps), mu)
             borders = [next_borders(one, noise.scale / self.size) for one in found.columns]
-            borders = borders or [first_borders(step) for step in steps]
+            borders = borders or [first_borders(step, levels=own) for step, own in zip(steps, levels, strict=True)]
             sizes = [one.size for one in borders]  # as many leaves but one, and missing cells
             place, answer = found.bits.position, answers.take(sum(sizes))
             draw(noise, answer.size, found.bits)
@@ -168,7 +176,8 @@ class _Walk:
                 )
             )
             found.columns = tuple(
-                Marginal(tuple(of_round[k] for of_round in found.counts), step) for k, step in enumerate(steps)
+                marginal_of([of_round[k] for of_round in found.counts], step, levels=levels[k])
+                for k, step in enumerate(steps)
             )
         answers.end()
 
@@ -187,11 +196,11 @@ class _Walk:
         else:
             encoder = Encoder.of_scores(found.columns, "cosines" if curved else "columns", Bits().key(), box)
         width = encoder.width(len(plan.columns))
-        shape = first_shape(width, shaped=not boxed and not curved and width > 1)
+        shape = first_shape(width, shaped=not boxed and not curved and width > 1, beside=sum(encoder.levels))
         number = 0
         while True:
             stage = stage_of(plan.unit, self.size, budget.take(shape.share), shape.length, encoder, shape)
-            answer = self.sum(stage, encoder, shape.map)
+            answer = self.sum(stage, encoder, shape.whole_map)
             number += 1
             if shape.share == 1.0:
                 return
@@ -234,7 +243,7 @@ class _Walk:
 
 
 def released_moments(plan: Plan, found: Followed) -> list[ReleasedMoments]:
-    return [one.answer.released(plan.names) for one in found.stages]
+    return [one.answer.released(plan.columns) for one in found.stages]
 
 
 def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter) -> tuple[pa.Table | None, Manifest]:

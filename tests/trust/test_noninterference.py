@@ -33,14 +33,15 @@ from typer.testing import CliRunner
 import hazeglass as hg
 from hazeglass.bundle import promise, reader, synthetic
 from hazeglass.bundle import writer as written
+from hazeglass.bundle.columns import KINDS, response_of
 from hazeglass.bundle.manifest import Form, unit_step
 from hazeglass.bundle.writer import BundleWriter
-from hazeglass.compute import cells, lines, pieces, places, tables
+from hazeglass.compute import cells, lines, places, readings, tables
 from hazeglass.compute.engines import ENGINES
 from hazeglass.compute.frames import in_memory
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BundleError, DataError, PlanError
-from hazeglass.features.marginal import Marginal
+from hazeglass.features.marginal import marginal_of
 from hazeglass.features.shaping import stage_radius
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher import clip, marginals, moments, parts, publish
@@ -160,6 +161,15 @@ def test_every_form_and_unit_of_the_code_is_published_here():
         except PlanError:
             impossible = True
         assert impossible, f"add a plan for form {form!r} and unit {unit!r} to PLANS in tests/trust/layouts.py"
+
+
+def test_every_kind_of_the_code_is_published_here_with_missing_cells_of_either_meaning():
+    for form in get_args(Form):
+        here = [column for name in PLANS if PLANS[name]["form"] == form for column in make_plan(name).columns]
+        kinds = {column.kind for column in here}
+        for kind in KINDS:
+            assert kind in kinds, f"add a plan with {kind} columns in form {form!r} to PLANS in tests/trust/layouts.py"
+        assert {column.missing for column in here} == {"random", "informative"}
 
 
 def test_every_way_in_of_the_code_is_tried_here():
@@ -285,7 +295,11 @@ def table_distance(base, found, touched):
     manifest = manifest_of(base)
     moved, rows = 0.0, np.zeros(manifest.n, dtype=bool)
     for column, old, new in zip(manifest.columns, table_of(base).columns, table_of(found).columns, strict=True):
-        gap = (new.to_numpy() - old.to_numpy()) / (column.cell_noise.step * column.cell_noise.scale)
+        gap = new.to_numpy() - old.to_numpy()
+        if column.response is None:
+            gap = gap / (column.cell_noise.step * column.cell_noise.scale)
+        else:  # another level, with the same draw
+            gap = (gap != 0) * response_of(column).mu
         moved, rows = moved + float(gap @ gap), rows | (gap != 0)
     assert rows.sum() <= touched  # in their own places: the order of the others does not hang on them
     return math.sqrt(moved) / manifest.mu
@@ -389,7 +403,8 @@ def check_others(plan, asked, own, blocks, labels):
     rows = {"entry": 1, "readings": layouts.READINGS, "record": 1, "person": layouts.MAX_ROWS}[plan.protects]
     assert differs.any(axis=0).sum() <= rows, "rows of others differ"
     if plan.protects in ("entry", "readings"):
-        assert differs.any(axis=1).sum() <= 1, "other columns differ"
+        apart = 1 if all(column.ordered for column in plan.columns) else 2  # a level goes and another comes
+        assert differs.any(axis=1).sum() <= apart * plan.unit.together, "other columns differ"
 
 
 def answers(plan, followed, blocks, labels):
@@ -612,7 +627,7 @@ def check_noise(name, seeds=16):
         release = simulate(data, plan, seed)
         columns = release.tables.values()
         numbers.append(np.concatenate([np.concatenate([c.to_numpy() for c in part.columns]) for part in columns]))
-        sds = [math.sqrt(column.cell_noise.variance) for column in release.manifest.columns]
+        sds = [0.1 if one.response else math.sqrt(one.cell_noise.variance) for one in release.manifest.columns]
         stated.append(np.concatenate([np.repeat(sds, part.num_rows) for part in columns]))
     assert np.all(np.std(numbers, axis=0) > 0.2 * np.mean(stated, axis=0))
 
@@ -681,16 +696,19 @@ def _remembering(name, ask):
 def _trusting(manifest, rounds, moments):
     """A reader that does not compute again what follows from released numbers, so that it cannot refuse it."""
     steps = [unit_step(column, manifest.scale) for column in manifest.columns]
-    return tuple(Marginal(tuple(one[k] for one in rounds), step) for k, step in enumerate(steps) if rounds)
+    levels = [not column.ordered for column in manifest.columns]
+    return tuple(
+        marginal_of([one[k] for one in rounds], step, levels=levels[k]) for k, step in enumerate(steps) if rounds
+    )
 
 
 def _known_exactly(known):
-    def better(counts, steps):
+    def better(counts, plan):
         last = [
             replace(one, counts=exact[:-1].astype(float), missing=float(exact[-1]))
             for one, exact in zip(counts[-1], EXACT["counts"], strict=True)
         ]
-        return known([*counts[:-1], last], steps)
+        return known([*counts[:-1], last], plan)
 
     return better
 
@@ -745,7 +763,7 @@ WRONGS = {
         ("table record", "csv", "value", "serial"),
     ),
     "a cell that makes it fail": (
-        [(pieces, "number_column", _refusing)],
+        [(readings, "number_column", _refusing)],
         ("moments entry", "pandas objects", "text", "serial"),
     ),
     "a manifest that tells of cells": (

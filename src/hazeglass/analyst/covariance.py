@@ -17,6 +17,7 @@ from scipy.special import ndtr
 from hazeglass.analyst import checks
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.folds import scatter_of
+from hazeglass.analyst.mixed import LevelMoments, mixed_covariance
 from hazeglass.analyst.noisy import NoisyCovariance, score_in_cosines, some_of
 from hazeglass.analyst.pooling import Pooled, StageMoments, pool
 from hazeglass.analyst.scored import Presence, block_correlations, correlations, drawn_scores
@@ -27,7 +28,7 @@ from hazeglass.compute.engines import Engine, Serial
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import cosines
 from hazeglass.features.latent import Link, link_of, link_through
-from hazeglass.features.marginal import Marginal
+from hazeglass.features.marginal import Levels, Marginal
 from hazeglass.glasso.linalg import FloatArray
 
 __all__ = [
@@ -130,6 +131,8 @@ class Measured:
     stages     of the columns themselves
     box        that scores were moved into, cell by cell; infinite where they were not
     signs      products of presence, of the columns `signs_of`, where they were released
+    levels     moments of the indicators of categorical columns, where there are such
+    known_presence  what is known of missing cells, where that was found out before
     harmonics  moments of cosines, where they were released
     """
 
@@ -142,6 +145,8 @@ class Measured:
     signs: ReleasedMoments | None = None
     signs_of: tuple[int, ...] = ()
     harmonics: ReleasedMoments | None = None
+    levels: tuple[LevelMoments, ...] = ()
+    known_presence: Presence | None = None
 
     @classmethod
     def of(cls, release: Release) -> Measured:
@@ -151,23 +156,47 @@ class Measured:
         own = [both for both in stages if both[0].features == "columns"]
         presence, curved = (by_kind[kind][-1] if by_kind[kind] else None for kind in ("presence", "cosines"))
         box = own[-1][0].box if own else None
+        scored = tuple(_stage(stage, moments) for stage, moments in own)
         return cls(
             release.manifest.names,
             release.n,
             release.manifest.scale or "public",
             tuple(release.marginals()),
-            tuple(_stage(stage, moments) for stage, moments in own),
+            scored,
             math.inf if box is None or release.manifest.scale == "public" else box,
             None if presence is None else presence[1],
             () if presence is None else presence[0].of,
             None if curved is None else curved[1],
+            tuple(
+                _levels(stage, moments, scores)
+                for (stage, moments), scores in zip(own, scored, strict=True)
+                if stage.levels
+            ),
+        )
+
+    @property
+    def ordered(self) -> list[int]:
+        """Numbers of the columns that are not categorical."""
+        levels = [k for k, one in enumerate(self.marginals) if isinstance(one, Levels)]
+        return [k for k in range(len(self.names)) if k not in levels]
+
+    def of_scores(self) -> Measured:
+        """The ordered columns alone."""
+        kept, presence = self.ordered, self.presence
+        return replace(
+            self,
+            names=tuple(self.names[k] for k in kept),
+            marginals=tuple(self.marginals[k] for k in kept),
+            signs=None,
+            levels=(),
+            known_presence=None if presence is None else presence.of(kept),
         )
 
     @property
     def presence(self) -> Presence | None:
         """Shares of rows with both cells; None where nothing is known of missing cells."""
-        if not self.marginals:
-            return None
+        if self.known_presence is not None or not self.marginals:
+            return self.known_presence
         independent = Presence.of_marginals(self.marginals, self.n)
         if self.signs is None:
             return independent
@@ -194,15 +223,27 @@ def _boxed_cell(known: Marginal, box: float, z: FloatArray) -> FloatArray:
 
 
 def _stage(stage: Stage, moments: ReleasedMoments) -> StageMoments:
-    p = len(moments.mean)
+    p = stage.scored
     return StageMoments(
-        moments.mean,
-        moments.second,
+        moments.mean[:p],
+        moments.second[:p, :p],
         float(moments.second_noise_sd[0, -1]),
         float(moments.mean_noise_sd[0]),
-        np.eye(p) if moments.map is None else moments.map,
-        np.array(stage.centre),
+        np.eye(p) if moments.map is None else moments.map[:p, :p],
+        np.array(stage.centre[:p]),
         stage.radius if stage.clipped else None,
+    )
+
+
+def _levels(stage: Stage, moments: ReleasedMoments, scores: StageMoments) -> LevelMoments:
+    p = stage.scored
+    return LevelMoments(
+        moments.mean[p:],
+        scores.mean,
+        moments.second[:p, p:],
+        moments.second[p:, p:],
+        float(moments.second_noise_sd[0, -1]),
+        float(moments.mean_noise_sd[0]),
     )
 
 
@@ -210,14 +251,31 @@ def covariance_of_columns(measured: Measured) -> NoisyCovariance:
     """Correlations of the columns: latent ones behind scores, those of standardised cells on the linear scale."""
     if not measured.stages:
         return _first_harmonics(measured)
+    if measured.levels:
+        return _of_all_kinds(measured)
+    return _of_scores(measured)[0]
+
+
+def _of_all_kinds(measured: Measured) -> NoisyCovariance:
+    """Ordered columns by themselves first, then with categorical ones beside them."""
+    presence = measured.presence
+    assert presence is not None  # a release with categorical columns has marginals
+    known = [one if isinstance(one, Levels) else None for one in measured.marginals]
+    scored = _of_scores(measured.of_scores()) if measured.ordered else None
+    return mixed_covariance(measured.names, measured.n, known, measured.levels, presence, scored)
+
+
+def _of_scores(measured: Measured) -> tuple[NoisyCovariance, Pooled]:
+    """The correlations of ordered columns, and the pooled stages behind them."""
     pooled = checks.agreeing(measured.stages, measured.n, _like_the_data(measured))
     swing = checks.swing(measured.stages[0], pooled, measured.marginals, measured.links)
     error = pooled.error_with_sampling(1 + swing)
     noisy = NoisyCovariance(measured.names, measured.n, pooled.covariance, error, notes=_notes(pooled), swing=swing)
     noisy = replace(noisy, distrusted=contradiction(measured, pooled))
-    if measured.presence is None:
-        return noisy
-    return correlations(noisy, measured.marginals, measured.links, measured.presence, scored=measured.scale == "scores")
+    seen, scored = measured.presence, measured.scale == "scores"
+    if seen is None:
+        return noisy, pooled
+    return correlations(noisy, measured.marginals, measured.links, seen, scored=scored), pooled
 
 
 def _like_the_data(measured: Measured) -> FloatArray | None:

@@ -117,7 +117,7 @@ class ErrorModel:
         if self.excess is not None:
             drawn = drawn - np.diag(self.excess * np.diag(drawn))
         if self.own is not None:
-            drawn = drawn + np.diag(np.sqrt(self.own) * rng.standard_normal(p))
+            drawn = drawn + np.diag(np.sqrt(self.own) * rng.standard_normal(self.own.size))
         return np.asarray(drawn if self.stretch is None else drawn * self.stretch)
 
     @cached_property
@@ -183,13 +183,15 @@ class ErrorModel:
             for P, Q in ((one, other), (other, one)):
                 total += weight / 2 * np.einsum("pac,pbd->pabcd", P[i, i], Q[j, j])
                 total += weight / 2 * np.einsum("pad,pbc->pabcd", P[i, j], Q[j, i])
-        rest = self._forms[2]
         found = total.reshape(i.size, size * size, size * size)
-        if rest is None:
-            return found
-        own = vectors.reshape(p, size, -1)
-        rows = (own[i][:, :, None] * own[j][:, None]).reshape(i.size, size * size, -1)
-        return np.asarray(found + (rows * rest if rest.ndim == 1 else rows @ rest) @ rows.transpose(0, 2, 1))
+        for seen, rest in ((vectors, self._forms[2]), (load, self.own)):
+            if rest is not None and rest.any():
+                apart = seen.reshape(p, size, -1)
+                rows = (apart[i][:, :, None] * apart[j][:, None]).reshape(i.size, size * size, -1)
+                found = found + (rows * rest if rest.ndim == 1 else rows @ rest) @ rows.transpose(0, 2, 1)
+        if self.stretch is not None:  # pairs of columns share it
+            found = found * np.square(self.stretch[i * size, j * size])[:, None, None]
+        return np.asarray(found)
 
     @cached_property
     def _forms(self) -> tuple[FloatArray, FloatArray, FloatArray | None]:

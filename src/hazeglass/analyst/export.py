@@ -165,7 +165,7 @@ def _numbered(graph: Graph, label: str) -> Any:
     network = nx.Graph()
     network.add_nodes_from((identifier, {label: _xml_text(name)}) for name, identifier in index.items())
     for row in graph.selected.to_pylist():
-        kept = {name: cell for name, cell in row.items() if name not in _NOT_ATTRIBUTES}
+        kept = {name: cell for name, cell in row.items() if name not in _NOT_ATTRIBUTES and cell is not None}
         values = {name: cell if isinstance(cell, str) else float(cell) for name, cell in kept.items()}
         network.add_edge(index[row["source"]], index[row["target"]], **values)
     return network

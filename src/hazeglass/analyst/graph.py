@@ -59,6 +59,9 @@ class FitRecord:
     distrusted           why nothing is selected, where the release contradicts the model of its error bars
     functions            of the columns that curved dependence was looked for in: 'hermite' or 'cosines'
     ridge, shapes        what smooths the strengths, and the strongest edges' curves (curved dependence)
+    categorical          the categorical columns, where there are such
+    reading              how ordered ones were read beside them: 'latent', as cuts of a hidden normal
+    odds                 for edges with a categorical end, how the odds of its levels change
     """
 
     origin: Origin
@@ -85,6 +88,9 @@ class FitRecord:
     functions: str | None = None
     ridge: float | None = None
     shapes: list[dict[str, Any]] | None = None
+    categorical: list[str] | None = None
+    reading: str | None = None
+    odds: list[dict[str, Any]] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As it goes into fit.json; what does not apply is left out."""
@@ -103,7 +109,9 @@ class Graph:
                nodes the pairs that are edges, have a precision, or come next in likelihood: half a million, unless all
                were asked for. For curved
                dependence partial_correlation is that of the linear part, precision the signed norm of the pair's
-               block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved')
+               block, and two more columns follow: strength of the whole dependence, shape ('linear' or 'curved'). So it
+               is where columns are categorical: shape is 'levels' where an end has no order, and partial_correlation
+               and its certainty are empty there
     fit        how the estimate came about: alpha, solver, duality gap, repairs, the release's unit and mu
                Where fit["distrusted"] says why the release contradicts the model of its error bars, nothing is
                selected, and std_error, ci_low, ci_high, p_value and q_value are empty

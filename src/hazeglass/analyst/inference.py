@@ -20,6 +20,7 @@ import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
 from hazeglass.analyst.error_model import block_multiply, block_sandwich
+from hazeglass.analyst.levels import level_evidence, level_test, ordered_pairs, pair_kinds
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.select import Refit
@@ -180,6 +181,8 @@ def evidence(noisy: NoisyCovariance, base: Pilot, problem: Problem) -> FloatArra
     Error bars need little bias, a ranking little variance. The noisier the release, the closer this comes to the
     z-scores of plain correlations, which rank best when little can be told (docs/evidence/recovery.md).
     """
+    if noisy.groups:
+        return level_evidence(noisy)
     precision = base.precision
     if base.alpha > 0:
         precision = _unshrunk(noisy, problem).fit(_STEADIER * base.alpha).precision
@@ -210,6 +213,8 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         block = _blocks(noisy, precision, debiased)
         estimate, error = block.linear_part()
         p_value = _block_test(noisy, block)
+        if noisy.groups:
+            estimate, error, p_value = _of_all_kinds(noisy, precision, debiased, p_value)
     half = float(ndtri(0.975)) * error
     return PairInference(
         np.clip(estimate, -1.0, 1.0),
@@ -220,6 +225,20 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         false_discovery_control(p_value),
         block,
     )
+
+
+def _of_all_kinds(
+    noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray, of_blocks: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Two ordered columns as anywhere; of others the p-value of their block, and no partial correlation."""
+    estimate, error, p_value = ordered_pairs(noisy, precision, debiased)
+    if noisy.bent is not None:
+        share = np.sqrt(noisy.bent * np.diag(precision)[:: noisy.size])
+        bending = _BENDING * np.outer(share, share)[np.triu_indices(len(share), 1)]
+        error = np.hypot(error, bending)
+        p_value = 2 * ndtr(-np.abs(estimate) / np.maximum(error, np.finfo(float).tiny))
+    apart = pair_kinds(noisy) > 0
+    return np.where(apart, np.nan, estimate), np.where(apart, np.nan, error), np.where(apart, of_blocks, p_value)
 
 
 def _blocks(noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray) -> BlockInference:
@@ -241,6 +260,8 @@ def _block_test(noisy: NoisyCovariance, found: BlockInference) -> FloatArray:
     from scipy.stats import ncx2
 
     margin = _LEFTOVER * _best_path(noisy)[np.triu_indices(len(noisy.names), 1)]
+    if noisy.groups:  # only an ordered column between two categorical ones leaves anything
+        return level_test(noisy, found, np.where(pair_kinds(noisy) > 1, margin, 0.0))
     variances, axes = np.linalg.eigh(found.covariances)
     alive = variances > _DEAD * variances[:, -1:]
     weights = np.where(alive, 1.0 / np.where(alive, variances, 1.0), 0.0)
@@ -257,4 +278,5 @@ def _best_path(noisy: NoisyCovariance) -> FloatArray:
     squares = np.square(block_norms(noisy.covariance, noisy.size)) - np.square(noisy.block_sd())
     strength = np.sqrt(np.clip(squares, 0.0, 1.0))
     np.fill_diagonal(strength, 0.0)
-    return np.array([np.max(row * strength, axis=1) for row in strength])
+    through = np.array([not noisy.groups or one is None for one in noisy.groups or noisy.names])
+    return np.array([np.max(row * strength * through, axis=1) for row in strength])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
 from hazeglass.analyst.error_model import ErrorModel, block_sandwich, own_blocks
 from hazeglass.errors import InputError
@@ -23,6 +24,38 @@ _FLOOR = 0.05
 
 
 @dataclass(frozen=True, eq=False)
+class LevelGroups:
+    """The levels of a categorical column as far as they are told apart: numbers of the levels in each group, and its
+    share of the cells."""
+
+    members: tuple[tuple[int, ...], ...]
+    shares: FloatArray
+
+    @property
+    def merged(self) -> bool:
+        """Whether a group has several levels."""
+        return any(len(own) > 1 for own in self.members)
+
+    @property
+    def basis(self) -> FloatArray:
+        """Orthonormal rows, all of them orthogonal to the roots of the shares."""
+        roots = np.sqrt(self.shares / self.shares.sum())
+        return np.asarray(np.linalg.svd(roots[None])[2][1:])
+
+    def whitener(self, levels: int) -> FloatArray:
+        """W: indicators of the levels, about their shares, to features of covariance I, one fewer than groups.
+
+        Indicators of one row add up to 1, so their covariances with anything add up to 0, and only noise could make W
+        see a vector of equal entries: it does not.
+        """
+        together = np.zeros((len(self.members), levels))
+        for row, own in zip(together, self.members, strict=True):
+            row[list(own)] = 1.0
+        found = (self.basis / np.sqrt(self.shares)) @ together
+        return np.asarray(found - found.mean(axis=1, keepdims=True))
+
+
+@dataclass(frozen=True, eq=False)
 class NoisyCovariance:
     """An estimate of a covariance from noisy data: the noise's own part is subtracted, so it may be indefinite.
 
@@ -33,13 +66,16 @@ class NoisyCovariance:
     mean        of the features themselves, where it is needed to draw them as curves
     whitener    (p, size, size): `covariance` and `error` are those of each block of features times its own; None: as
                 the features are
-    functions   which functions of a column its features are, where it has several: 'hermite' or 'cosines'
+    functions   which functions of a column its features are, where it has several: 'hermite', 'cosines' or 'levels'
     hidden      columns of which the noise hides a direction
     notes       what a reader must know of how it came about
     bent        how much noise in its marginal bends each column: a share of its variance, None for none
     astray      which share of its variance such bends may have in common with one other column, where rows swing
     swing       how much more often long rows are than Gaussian ones are (:func:`checks.swing`); 0 where they are not
     distrusted  why its error bars would be wrong, where the release contradicts the model they rest on
+    groups      where there are categorical columns, the levels of each, None for an ordered one: blocks of fewer
+                features than `size` are filled up with independent ones that have no error
+    ridge       what noise adds to the covariance as an operator, to rank pairs by
     """
 
     names: tuple[str, ...]
@@ -55,6 +91,8 @@ class NoisyCovariance:
     astray: FloatArray | None = None
     swing: float = 0.0
     distrusted: str | None = None
+    groups: tuple[LevelGroups | None, ...] = ()
+    ridge: FloatArray | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.error.basis)
@@ -68,6 +106,19 @@ class NoisyCovariance:
     def size(self) -> int:
         """Features per column."""
         return len(self.covariance) // len(self.names)
+
+    @property
+    def live(self) -> npt.NDArray[np.int64]:
+        """Features of each column, without those that only fill up its block."""
+        if not self.groups:
+            return np.full(len(self.names), self.size)
+        return np.array([1 if one is None else one.shares.size - 1 for one in self.groups])
+
+    @property
+    def _between(self) -> npt.NDArray[np.bool_]:
+        """Entries between the features of two columns."""
+        alive = (np.arange(self.size) < self.live[:, None]).ravel()
+        return np.asarray((spread(1 - np.eye(len(self.names)), self.size) > 0) & alive[:, None] & alive[None, :])
 
     @property
     def whitening(self) -> FloatArray:
@@ -112,7 +163,8 @@ class NoisyCovariance:
         whitener = (vectors / np.sqrt(values)[:, None]) @ transposed
         error = self.error.carried(whitener)
         whole = whitener @ self.whitening
-        return replace(found, covariance=block_sandwich(whitener, raised), error=error, whitener=whole)
+        ridge = None if self.ridge is None else block_sandwich(whitener, self.ridge)
+        return replace(found, covariance=block_sandwich(whitener, raised), error=error, whitener=whole, ridge=ridge)
 
     def block_sd(self) -> FloatArray:
         """For every pair of columns, the root of the summed variances of its block."""
@@ -122,13 +174,11 @@ class NoisyCovariance:
 
     def typical_variance(self) -> float:
         """Mean variance of an entry between two columns."""
-        between = spread(1 - np.eye(len(self.names)), self.size) > 0
-        return float(np.mean(self.error.entry_variance[between]))
+        return float(np.mean(self.error.entry_variance[self._between]))
 
     def effective_rows(self) -> float:
         """Rows of clean data that would leave as much error in a typical entry, once standardised."""
-        between = spread(1 - np.eye(len(self.names)), self.size) > 0
-        return 1.0 / float(np.median(self.error.entry_variance[between]))
+        return 1.0 / float(np.median(self.error.entry_variance[self._between]))
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
 from hazeglass.analyst.graph import FitRecord, Graph, Origin
 from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
+from hazeglass.analyst.levels import odds_tables, pair_kinds, strengths
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
@@ -25,6 +26,7 @@ from hazeglass.glasso.penalty import block_norms
 if TYPE_CHECKING:
     import pyarrow as pa
 
+Levels = Sequence[Sequence[str]]
 _FOLDS = 5
 _MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
 _MOST_SHAPES = 60  # strongest edges whose curve goes into fit.json and the report
@@ -130,6 +132,7 @@ def recover(
             device=device,
             all_pairs=all_pairs,
             tell=tell,
+            levels=[column.levels for column in source.release.columns] if source.release is not None else (),
         )
 
 
@@ -145,8 +148,12 @@ def graph_of(
     device: str = "cpu",
     all_pairs: bool = False,
     tell: Callable[[str], None] = lambda step: None,
+    levels: Levels = (),
 ) -> Graph:
-    """From a covariance and its error, whoever made it, to a graph; `choose` finds the penalty if none is given."""
+    """From a covariance and its error, whoever made it, to a graph; `choose` finds the penalty if none is given.
+
+    `levels` are the names of each column's levels, where there are categorical ones.
+    """
     noisy = noisy.standardised()
     problem = Problem.of(noisy, weights, solver=solver, device=device)
     tell(Step("choosing the penalty" if alpha is None else "fitting the graph", 0.5))
@@ -159,12 +166,13 @@ def graph_of(
         edges = _without_certainty(edges)
         warn(f"nothing is selected, because error bars would be wrong: {noisy.distrusted}.", DistrustWarning)
     p, path, solution = len(noisy.names), zip(choice.alphas, choice.scores, choice.edges, strict=True), choice.solution
-    linear = pairs.block is None
+    linear, kinds = pairs.block is None, bool(noisy.groups)
     deviations = dict(zip(noisy.names, noisy.standard_deviations.tolist(), strict=True))
     record = FitRecord(
         origin=origin,
-        dependence="linear" if linear else "curved",
+        dependence="linear" if linear or kinds else "curved",
         functions=None if linear else noisy.functions,
+        **_kinds_record(noisy, pairs, base.precision, edges, levels),
         pairs=p * (p - 1) // 2,
         scale="correlation" if linear else "whitened features",
         standard_deviations=deviations if linear else None,
@@ -173,8 +181,8 @@ def graph_of(
         alpha_chosen_by=choice.method,
         path=[{"alpha": a, "score": s if np.isfinite(s) else None, "edges": count} for a, s, count in path],
         alpha_for_inference=base.alpha,
-        ridge=None if linear else noise_ridge(noisy),
-        shapes=None if pairs.block is None else _shapes(noisy, pairs.block, edges),
+        ridge=None if linear or kinds else noise_ridge(noisy),
+        shapes=None if pairs.block is None or kinds else _shapes(noisy, pairs.block, edges),
         weights=weights if isinstance(weights, str) else "given",
         repaired_by=choice.moved,
         skipped=choice.skipped,
@@ -187,9 +195,33 @@ def graph_of(
         notes=list(noisy.notes),
         distrusted=noisy.distrusted,
     )
-    ranking = evidence(noisy, base, problem) if linear else None
-    features = () if linear else tuple(one.format(name) for name in noisy.names for one in _FUNCTIONS[noisy.functions])
+    ranking = evidence(noisy, base, problem) if linear or kinds else None
+    features = () if linear else _feature_names(noisy)
     return Graph(noisy.names, solution.precision, edges, record.to_dict(), ranking, features)
+
+
+def _feature_names(noisy: NoisyCovariance) -> tuple[str, ...]:
+    if noisy.groups:
+        numbers = range(1, noisy.size + 1)
+        return tuple(name if k == 1 else f"{name} [{k}]" for name in noisy.names for k in numbers)
+    return tuple(one.format(name) for name in noisy.names for one in _FUNCTIONS[noisy.functions])
+
+
+def _kinds_record(
+    noisy: NoisyCovariance, pairs: PairInference, precision: FloatArray, edges: pa.Table, levels: Levels
+) -> dict[str, Any]:
+    """What fit.json says where columns are categorical: which are, how others were read, and odds of the edges."""
+    if not noisy.groups or pairs.block is None:
+        return {}
+    place = {name: k for k, name in enumerate(noisy.names)}
+    chosen = edges.filter(edges["selected"]).sort_by([("strength", "descending")]).to_pylist()
+    ends = [(place[row["source"]], place[row["target"]]) for row in chosen if row["partial_correlation"] is None]
+    debiased = 2 * precision - precision @ noisy.covariance @ precision
+    return {
+        "categorical": [name for name, one in zip(noisy.names, noisy.groups, strict=True) if one is not None],
+        "reading": "latent",
+        "odds": odds_tables(noisy, debiased, levels or [()] * len(place), ends),
+    }
 
 
 def _choose(
@@ -262,8 +294,14 @@ def _edge_table(
         "selected": selected[kept],
     }
     if pairs.block is not None:
-        table["strength"] = ridge_strength(noisy)[rows, columns][kept]
-        table["shape"] = np.where(pairs.block.curved, "curved", "linear")[kept]
+        if noisy.groups:
+            table["strength"] = strengths(noisy, pairs.block, pairs.partial_correlation, pairs.std_error)[kept]
+            table["shape"] = np.where(pair_kinds(noisy) > 0, "levels", "linear")[kept]
+            for name in ("partial_correlation", "std_error", "ci_low", "ci_high"):  # empty where an end has no order
+                table[name] = pa.array(table[name], from_pandas=True)
+        else:
+            table["strength"] = ridge_strength(noisy)[rows, columns][kept]
+            table["shape"] = np.where(pairs.block.curved, "curved", "linear")[kept]
     if choice.stability is not None:
         table["stability"] = choice.stability[rows[kept], columns[kept]]
     return pa.table(table)

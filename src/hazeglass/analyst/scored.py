@@ -66,6 +66,11 @@ class Presence:
         np.fill_diagonal(error, 0.0)
         return cls(both, error, np.zeros(len(present)))
 
+    def of(self, some: Sequence[int]) -> Presence:
+        """Of some columns."""
+        here = np.ix_(some, some)
+        return Presence(self.both[here], self.error[here], self.column[list(some)])
+
     def with_signs(self, of: npt.NDArray[np.intp], found: Presence) -> Presence:
         """The same, with what was found out about some of the columns."""
         both, error, here = self.both.copy(), self.error.copy(), np.ix_(of, of)

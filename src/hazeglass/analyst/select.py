@@ -73,6 +73,7 @@ class _Criterion:
     def __init__(self, noisy: NoisyCovariance, problem: Problem) -> None:
         self.refit = Refit(noisy, problem)
         self.rows = max(2.0, noisy.effective_rows())
+        self.numbers = np.outer(noisy.live, noisy.live)  # of the block of each pair
         self._known: dict[bytes, float] = {}
         self._too_many = math.inf  # so many edges are too many for an indefinite covariance
 
@@ -86,9 +87,10 @@ class _Criterion:
             found = self.refit.fit(support) if count < self._too_many else None
             if found is None:
                 self._too_many = min(self._too_many, count)
-            each = problem.size**2 * math.log(self.rows) + 4 * _GAMMA * math.log(max(2, len(support)))
+            numbers = float(np.sum(np.triu(self.numbers * support, 1)))
+            cost = numbers * math.log(self.rows) + count * 4 * _GAMMA * math.log(max(2, len(support)))
             fit = math.inf if found is None else negative_likelihood(found, problem.covariance)
-            self._known[key] = self.rows * fit + count * each
+            self._known[key] = self.rows * fit + cost
         return self._known[key]
 
 

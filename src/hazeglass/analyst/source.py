@@ -163,6 +163,12 @@ def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:
         return _of_rows(data, noise_cov)
     if noise_cov is not None:
         raise InputError("noise_cov is for rows: a release states its own noise. Leave it out.")
+    unordered = [column.name for column in data.columns if column.response is not None]
+    if unordered:
+        raise InputError(
+            f"a graph with levels that have no order ({some_of(unordered)}) is recovered from moments, and this is a "
+            'table. Ask the publisher for form = "moments".'
+        )
     cells = tuple(column.cell_noise for column in data.columns) if data.form == "table" else ()
     return Source(data.manifest.names, Origin.of(data.manifest), data, cells=cells)
 

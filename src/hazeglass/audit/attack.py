@@ -11,12 +11,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Column
+from hazeglass.bundle.columns import Column, origins, response_of
+from hazeglass.guarantee.units import CELL_UNITS
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Cells
@@ -99,10 +100,16 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
     for k, column in enumerate(columns):
         place = unit_box[:, k]
         inside = column.centre + column.half_width * place
+        if column.kind == "categorical":  # from missing to the last level
+            raw[:, k] = np.where(place <= -1, np.nan, np.rint(inside))
+            continue
         if column.transform is not None:
             inside = _INVERSE[column.transform](inside)
-        if column.kind == "integer":
+        if column.counted:
             inside = np.rint(inside)
+        if column.levels:  # anything outside them would be missing
+            raw[:, k] = inside
+            continue
         width = column.upper - column.lower
         raw[:, k] = np.where(
             place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)
@@ -145,7 +152,8 @@ class TableAttack:
         block = self.reading.block(copies)
         noise = self.mechanism.noise(copies.num_rows, bits)
         released = self.mechanism.release(block, self.reading.unit_box(block), noise)
-        table = np.column_stack(released).reshape(runs, *self.weights.shape)
+        told = [_told(column, cells) for column, cells in zip(self.mechanism.columns, released, strict=True)]
+        table = np.column_stack(told).reshape(runs, *self.weights.shape)
         scores = [np.einsum("rij,ij->r", table, self.weights)]
         if len(self.statistics) > 1:
             scores.append(lowest_bit(table[:, 0, 0].astype(np.float64)))
@@ -156,12 +164,16 @@ def attack_table(plan: Plan, rows: int, column: int | None = None) -> TableAttac
     """The attack on this plan's table of `rows` rows; `column` is the one that changes unless whole rows do.
 
     Under Gaussian noise the log-likelihood ratio is the sum of shift * output / variance, up to a constant and a
-    factor. For the discrete Gaussian that is exact; for the rounded one it nearly is from a few lattice steps on.
+    factor. For the discrete Gaussian that is exact; for the rounded one it nearly is from a few lattice steps on. Of a
+    response it is log(P / q) times whether the answer is the one or the other level. Columns that are made of one cell
+    change together.
     """
     unit = plan.unit
     mechanism = TableMechanism.design(plan, rows)
-    if unit.name in ("entry", "readings", "column"):
-        mechanism = replace(mechanism, columns=(mechanism.columns[column or 0],))
+    if unit.name in CELL_UNITS:
+        made_of = origins(mechanism.columns)
+        chosen = [one for one, of in zip(mechanism.columns, made_of, strict=True) if of == made_of[column or 0]]
+        mechanism = replace(mechanism, columns=tuple(chosen))
     changed = {"entry": 1, "readings": unit.readings, "record": 1, "person": unit.max_rows, "column": rows}[unit.name]
     p = len(mechanism.columns)
     signs = alternating(changed * p).reshape(changed, p)
@@ -171,8 +183,18 @@ def attack_table(plan: Plan, rows: int, column: int | None = None) -> TableAttac
 
 
 def _shift_over_variance(column: Column) -> float:
-    assert column.cell_noise is not None
+    if column.cell_noise is None:
+        law = response_of(column)
+        return math.log(law.kept / law.other)
     return 2 * column.half_width / column.cell_noise.variance
+
+
+def _told(column: Column, released: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What the weights are for: the cell, or which of the two levels was answered."""
+    if column.cell_noise is not None:
+        return released
+    last, missing = len(column.levels) - 1, len(column.levels)
+    return np.asarray((released == last).astype(np.int64) - (released == missing))
 
 
 def lowest_bit(values: Floats) -> Floats:

@@ -20,7 +20,7 @@ from scipy.special import ndtr
 
 from hazeglass.audit.attack import far_rows, raw_rows
 from hazeglass.audit.steps import CountsStep, CountsView, Floats, Pair, StageStep, StageView, Step, View, farthest
-from hazeglass.bundle.manifest import Stage, unit_step
+from hazeglass.bundle.manifest import Column, Stage, unit_step
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
@@ -149,7 +149,7 @@ def attack_release(plan: Plan, rows: int) -> StepsAttack:
 def attack_counts(plan: Plan, rows: int) -> StepsAttack:
     """One round of counts that has the whole budget."""
     p = len(plan.columns)
-    borders = [first_borders(unit_step(column, plan.scale)) for column in plan.columns]
+    borders = [first_borders(unit_step(one, plan.scale), levels=not one.ordered) for one in plan.columns]
     view = CountsView(borders, count_noise(plan.unit, p, plan.guarantee.mu))
     return _attack_views(plan, [view], made_up_rows(plan, rows), np.tile(_ENDS[:, None], (1, p)))
 
@@ -170,11 +170,13 @@ def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageVie
         encoder = presence_encoder(plan, drawn.marginals.often_missing)
         return StageView(stage_of(plan.unit, size, mu, len(encoder.of), encoder), encoder)
     encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(_SEED).key())
-    shape, first = first_shape(encoder.width(len(plan.columns)), shaped=kind == "shaped"), drawn.stages[0]
+    beside = sum(encoder.levels)
+    shape = first_shape(encoder.width(len(plan.columns)), shaped=kind == "shaped", beside=beside)
+    first = drawn.stages[0]
     if kind == "shaped":
         about, largest = float(first.second_noise_sd), largest_entry(encoder.scale)
         shape = next_shape(shape, first.stage.radius, first.mean, first.second, about, 1, largest)
-    return StageView(stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.map)
+    return StageView(stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map)
 
 
 def _attack_views(plan: Plan, views: Sequence[View], others: Floats, places: Floats) -> StepsAttack:
@@ -314,6 +316,13 @@ def attack_radius(plan: Plan, n: int) -> RadiusAttack:
     return RadiusAttack(plan, n, grid, (here, there))
 
 
+def _as_written(column: Column, cells: Floats) -> Any:
+    """Levels by their names, numbers as they are."""
+    if not column.levels:
+        return cells
+    return [None if math.isnan(cell) else column.levels[int(cell)] for cell in cells]
+
+
 def table_of(plan: Plan, unit_box: Floats) -> Rows:
     """Rows of a table that the publisher brings to these places of the [-1, 1] scale.
 
@@ -322,7 +331,7 @@ def table_of(plan: Plan, unit_box: Floats) -> Rows:
     import pyarrow as pa
 
     raw = raw_rows(unit_box, plan.columns)
-    columns: dict[str, npt.NDArray[Any]] = {name: raw[:, k] for k, name in enumerate(plan.names)}
+    columns: dict[str, Any] = {one.name: _as_written(one, raw[:, k]) for k, one in enumerate(plan.columns)}
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
     return Rows(plan, open_table(pa.table(columns)))

@@ -27,6 +27,7 @@ from hazeglass.audit.moments_attack import (
     attack_stage,
 )
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
+from hazeglass.bundle.columns import Column, origins
 from hazeglass.errors import InputError
 from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.units import UNITS, UnitName, counts_distance
@@ -193,7 +194,7 @@ def _finding(target: Target, runs: int, level: float, bits: BitSource) -> Findin
 
 def mechanisms(mu: float) -> Iterator[Target]:
     """Every form, unit and noise family at one budget."""
-    for noise in ("rounded", "discrete"):
+    for noise in ("rounded", "discrete", "response"):
         for unit in UNITS:
             yield _target(_plan(mu, "table", unit, noise))
     for unit in _WHOLE_ROWS:
@@ -226,6 +227,10 @@ def parts() -> Iterator[Target]:
         yield _stage("first", "cosines of ranks", _plan(2.0, "moments", unit, names="ab", dependence="curved"))
     for unit in _SUMMED:
         yield _stage("presence", "which cells are there", _plan(2.0, "moments", unit))
+    for unit in _SUMMED:
+        yield _stage("first", "scores and indicators of levels", _plan(2.0, "moments", unit, levels="wxyz"))
+    for unit in _WHOLE_ROWS:
+        yield _stage("shaped", "scores through a map, and indicators", _plan(2.0, "moments", unit, levels="wxyz"))
     for unit in _SUMMED:
         columns = "abcdefgh" if unit in ("entry", "readings") else "abcd"
         plan = _plan(2.0, "moments", unit, "whole", columns)
@@ -263,20 +268,28 @@ def targets_of(plan: Plan) -> Iterator[Target]:
     if plan.form != "table" or plan.unit.name in ("record", "person"):
         yield _target(plan)
         return
-    sorts = [(column.kind, column.transform, column.noise) for column in plan.columns]
+    made_of = origins(plan.columns)  # columns of one cell change together
+    sorts = [
+        tuple((one.kind, one.transform, one.noise) for one, of in zip(plan.columns, made_of, strict=True) if of == own)
+        for own in made_of
+    ]
     yield from (_target(plan, sorts.index(sort)) for sort in dict.fromkeys(sorts))
 
 
 def _noise_of(plan: Plan) -> str:
     """The family of a table's noise; how moments, whose noise is always rounded, are made."""
     if plan.form == "table":
-        families = " and ".join(sorted({column.noise for column in plan.columns}, reverse=True))
+        families = " and ".join(sorted({_family(column) for column in plan.columns}, reverse=True))
         return families if plan.clip_radius is None else f"{families}, clipped"
     parts = ["counts and stages" if plan.adaptive else "one stage"]
     parts += ["private radius"] if plan.clip_radius == "private" else []
     parts += ["linear scale"] if plan.scale == "linear" else []
     parts += ["curved"] if plan.dependence == "curved" else []
     return ", ".join(parts)
+
+
+def _family(column: Column) -> str:
+    return "response" if column.kind == "categorical" else column.noise
 
 
 def _rows(plan: Plan) -> int:
@@ -293,7 +306,7 @@ def _target(plan: Plan, column: int | None = None) -> Target:
     labels = plan.form, plan.unit.name
     if column is None:
         return Target(*labels, _noise_of(plan), plan.guarantee.mu, partial(ATTACKS[plan.form], plan, rows))
-    noise = f"{plan.columns[column].noise}, column {plan.columns[column].name!r}"
+    noise = f"{_family(plan.columns[column])}, column {plan.columns[column].name!r}"
     return Target(*labels, noise, plan.guarantee.mu, partial(attack_table, plan, rows, column))
 
 
@@ -303,7 +316,7 @@ def _check_size(plan: Plan, rows: int) -> None:
     if plan.form == "table":
         cells = unit.readings if unit.name == "readings" else unit.max_rows * p
     else:
-        width = 3 * p if plan.dependence == "curved" else p
+        width = 3 * p if plan.dependence == "curved" else p + sum(len(column.levels) for column in plan.columns)
         cells = max(rows * p // 8, width**2 * (MOST_STAGES // 2 if plan.adaptive else 1))
     if cells > _LARGEST:
         raise InputError(
@@ -320,10 +333,17 @@ def _twice(mu: float) -> Together:
     return Together(first, second, mus)
 
 
-def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", **release: Any) -> Plan:
-    """A few columns on [0, 1], or small counts where the noise is to be "discrete" or the cells "whole"."""
-    column = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
-    if noise != "rounded":
+def _plan(
+    mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", levels: str = "", **release: Any
+) -> Plan:
+    """A few columns on [0, 1], small counts where the noise is to be "discrete" or the cells "whole", or levels.
+
+    The names in `levels` are those of categorical columns beside them.
+    """
+    column: dict[str, Any] = {"kind": "continuous", "lower": 0.0, "upper": 1.0}
+    if noise == "response":
+        column = {"kind": "categorical", "levels": ["red", "green", "blue"]}
+    elif noise != "rounded":
         column = {"kind": "integer", "lower": 0, "upper": 3, **({"noise": noise} if noise == "discrete" else {})}
     sizes: dict[str, dict[str, Any]] = {"readings": {"readings": 6}, "person": {"id_column": "id", "max_rows": 3}}
     if (form, unit) == ("table", "person"):
@@ -332,6 +352,9 @@ def _plan(mu: float, form: str, unit: str, noise: str = "rounded", names: str = 
         {
             "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},
             "budget": {"mu": mu},
-            "columns": [{"name": name, **column} for name in names],
+            "columns": [
+                *({"name": name, **column} for name in names),
+                *({"name": name, "kind": "categorical", "levels": ["a", "b", "c"]} for name in levels),
+            ],
         }
     )

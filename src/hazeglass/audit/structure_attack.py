@@ -183,7 +183,7 @@ def _rows(plan: Plan, rows: int = ROWS) -> Columns:
     columns: Columns = {}
     for column in plan.columns:
         cells = column.lower + (column.upper - column.lower) * rng.uniform(0.05, 0.95, rows)
-        columns[column.name] = np.rint(cells) if column.kind == "integer" else cells
+        columns[column.name] = np.rint(cells) if column.counted else cells
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(rows) // 2
     return columns

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass._version import __version__
+from hazeglass.bundle.columns import Column
 from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.sign import Signature
@@ -122,8 +123,14 @@ def _says(path: Path, pieces: Iterable[str]) -> bool:
 
 def _datapackage(manifest: Manifest) -> dict[str, Any]:
     """One tabular resource per part."""
+    categories = _categories(manifest)
     schemas = {
-        table: {"fields": [{"name": n, "type": kind, "description": text} for n, kind, text in fields]}
+        table: {
+            "fields": [
+                {"name": n, "type": kind, "description": text, **(categories.get(n, {}) if table == "rows" else {})}
+                for n, kind, text in fields
+            ]
+        }
         for table, fields in _tables(manifest).items()
     }
     return {
@@ -231,12 +238,33 @@ def _table_of(path: str) -> str:
 
 def _tables(manifest: Manifest) -> dict[str, list[Field]]:
     """The columns of the moments, and of the rows, as far as the release has parts of them."""
+    categories = _categories(manifest)
     rows = [
-        (column.name, "number", f"{column.label}; public bounds {column.lower:.15g} to {column.upper:.15g}")
+        (column.name, "integer" if column.name in categories else "number", _said_of(column))
         for column in manifest.columns
     ]
     fields = {"marginals": _MARGINAL_FIELDS, "moments": _MOMENT_FIELDS, "rows": rows}
     return {table: fields[table] for table in {_table_of(part.path) for part in manifest.files}}
+
+
+def _said_of(column: Column) -> str:
+    """The meaning of a column's released cells, in words."""
+    if not column.levels:
+        return f"{column.label}; public bounds {column.lower:.15g} to {column.upper:.15g}"
+    words = ", ".join(f"{number} {level}" for number, level in enumerate(column.levels))
+    missing = f", {len(column.levels)} missing" if column.response is not None else ""
+    return f"{column.label}; {column.kind}, the number of a public level: {words}{missing}"
+
+
+def _categories(manifest: Manifest) -> dict[str, dict[str, Any]]:
+    """The levels of the columns of rows in which every cell is the number of one; noise on numbers leaves others."""
+    found = {}
+    for column in manifest.columns:
+        if column.levels and (manifest.form == "synthetic" or column.response is not None):
+            labels = [*column.levels, *(["(missing)"] if column.response is not None else [])]
+            listed = [{"value": number, "label": label} for number, label in enumerate(labels)]
+            found[column.name] = {"categories": listed, "categoriesOrdered": column.ordered}
+    return found
 
 
 def _description(manifest: Manifest) -> str:

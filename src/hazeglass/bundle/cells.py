@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import CellNoise, Column
+from hazeglass.bundle.columns import CellNoise, Column, response_of
 from hazeglass.bundle.writer import repeats
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.lattice import TAIL_SCALES
@@ -41,6 +41,8 @@ def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
                 "no release does. Ask for a new copy."
             )
         noise = one.cell_noise
+        if one.response is not None and not 0 <= min(ends) <= max(ends) <= len(one.levels):
+            raise BundleError(f"column {name[:100]!r} holds a cell that is none of its levels. Do not rely on it.")
         if noise is None:
             continue
         if not _on_lattice(column.to_numpy(), noise):
@@ -63,15 +65,27 @@ def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.fl
     """Refuse a table with a column that varies less than its noise does, which cells without noise often do.
 
     With x the cells and z noise of variance v, |x + z|^2 about its mean is |x|^2 + 2 x.z + |z|^2, and with k standard
-    deviations to be sure it is at least (n - 1) v - k sqrt(2 (n - 1)) v - k^2 v, whatever x is.
+    deviations to be sure it is at least (n - 1) v - k sqrt(2 (n - 1)) v - k^2 v, whatever x is. Of a level that is
+    answered with probability q or more there are at least n q - k sqrt(n q) - k^2.
     """
     n, centre = 0, np.array([column.centre for column in columns])
     total, squares = np.zeros(len(columns)), np.zeros(len(columns))
+    answers = [
+        (column, k, np.zeros(len(column.levels) + 1, dtype=np.int64))
+        for k, column in enumerate(columns)
+        if column.response is not None
+    ]
     for block in blocks:
         from_centre = block - centre
+        for _, k, count in answers:
+            count += np.bincount(block[:, k].astype(np.int64), minlength=count.size)
         n += len(block)
         total += from_centre.sum(axis=0)
         squares += np.einsum("ij,ij->j", from_centre, from_centre)
+    for column, _, count in answers:
+        seldom = n * response_of(column).other
+        if count.min() < seldom - _SURE * math.sqrt(seldom) - _SURE**2:
+            raise BundleError(f"column {column.name[:100]!r} varies less than its noise does. Do not rely on it.")
     least = n - 1 - _SURE * math.sqrt(2 * (n - 1)) - _SURE**2
     for column, spread in zip(columns, squares - total**2 / n, strict=True):
         noise = column.cell_noise

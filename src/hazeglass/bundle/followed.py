@@ -23,6 +23,7 @@ from hazeglass.features.marginal import (
     counts_share,
     first_borders,
     is_last_round,
+    marginal_of,
     next_borders,
     often_missing,
 )
@@ -64,16 +65,16 @@ def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) ->
     size = manifest.persons or manifest.n
     columns = []
     for k, column in enumerate(manifest.columns):
-        step, own = unit_step(column, manifest.scale), [one[k] for one in rounds]
+        step, own, levels = unit_step(column, manifest.scale), [one[k] for one in rounds], not column.ordered
         for number, counts in enumerate(own):
             if number == 0:
-                expected = first_borders(step)
+                expected = first_borders(step, levels=levels)
             else:
                 noise = manifest.rounds[number].noise_scale / size
-                expected = next_borders(Marginal(tuple(own[:number]), step), noise)
+                expected = next_borders(marginal_of(own[:number], step, levels=levels), noise)
             _agree("partitions", counts.borders, expected)
         if own:
-            columns.append(Marginal(tuple(own), step))
+            columns.append(marginal_of(own, step, levels=levels))
     if manifest.standard is not None:
         _agree("locations", manifest.standard.centre, [one.location for one in columns])
         _agree("spreads", manifest.standard.scale, [one.spread for one in columns])
@@ -82,10 +83,13 @@ def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) ->
 
 def _round_shares(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> list[float]:
     """Of what is left of mu^2, for every round."""
-    steps = [unit_step(column, manifest.scale) for column in manifest.columns]
+    ordered = any(column.ordered for column in manifest.columns)
     for number in range(len(rounds)):
-        known = [Marginal(own, step) for own, step in zip(zip(*rounds[:number], strict=True), steps, strict=False)]
-        if is_last_round(number, known) != (number == len(rounds) - 1):
+        known = [
+            marginal_of(own, unit_step(column, manifest.scale), levels=not column.ordered)
+            for column, own in zip(manifest.columns, zip(*rounds[:number], strict=True), strict=False)
+        ]
+        if is_last_round(number, known, ordered=ordered) != (number == len(rounds) - 1):
             raise BundleError("release.json has a number of rounds that its counts do not ask for. Do not rely on it.")
     if not rounds:
         return []
@@ -128,23 +132,26 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
         raise BundleError("release.json counts presence where the counts do not ask for it. Do not rely on it.")
     begin, shares = (1, [PRESENCE_SHARE]) if presence else (0, [])
     first = stages[begin]
-    shape = first_shape(first.size, shaped=first.features == "columns" and first.box is None and first.size > 1)
+    shaped = first.features == "columns" and first.box is None and first.scored > 1
+    shape = first_shape(first.scored, shaped=shaped, beside=first.size - first.scored)
     for number, (stage, released) in enumerate(zip(stages[begin:], moments[begin:], strict=True)):
         if number > 0:
             before = moments[begin + number - 1]
             noise = float(before.second_noise_sd[0, -1])
             radius, largest = stages[begin + number - 1].radius, largest_entry(manifest.scale)
             shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest)
-            _agree("centres", stage.centre, shape.centre)
+            _agree("centres", stage.centre, shape.whole_centre)
             if (released.map is None) != (shape.map is None):
                 raise BundleError("release.json has a map where the rule makes none. Do not rely on it.")
-            if shape.map is not None and released.map is not None:
-                _agree("maps", released.map, shape.map)
-                shape = replace(shape, map=released.map, centre=np.array(stage.centre))
+            if shape.whole_map is not None and released.map is not None:
+                _agree("maps", released.map, shape.whole_map)
+                own = released.map[: stage.scored, : stage.scored]
+                shape = replace(shape, map=own, centre=np.array(stage.centre[: stage.scored]))
         shares.append(shape.share)
         if (shape.share == 1.0) != (begin + number == len(stages) - 1):
             raise BundleError("release.json has a number of stages that does not follow. Do not rely on it.")
-        if stage.clipped:
-            radius = stage_radius(stage.features, shape.length, size, stage.mu, *shape.doubt)
+        if stage.clipped and stage.scored:
+            indicators = len(stage.levels)
+            radius = stage_radius(stage.features, shape.length, size, stage.mu, *shape.doubt, indicators=indicators)
             _agree("radii", [stage.radius], [radius])
     return shares

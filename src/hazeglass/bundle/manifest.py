@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields, is_dataclass
-from numbers import Real
-from typing import Any, Literal, TypeVar, get_args
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, Literal, TypeVar
 
-import numpy as np
-import numpy.typing as npt
-
+from hazeglass.bundle.columns import KINDS as KINDS
+from hazeglass.bundle.columns import NOISES as NOISES
+from hazeglass.bundle.columns import TRANSFORMS as TRANSFORMS
+from hazeglass.bundle.columns import CellNoise as CellNoise
+from hazeglass.bundle.columns import Column as Column
+from hazeglass.bundle.columns import Scale as Scale
+from hazeglass.bundle.columns import unit_step as unit_step
 from hazeglass.bundle.registry import Publication
-from hazeglass.errors import BoundsMissingError, BundleError, HazeglassError, PlanError
+from hazeglass.errors import BundleError, HazeglassError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import Unit
@@ -21,105 +24,7 @@ FORMAT = "hazeglass-release"
 FORMAT_VERSION = "3.0"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 Form = Literal["table", "moments", "synthetic"]
-Scale = Literal["scores", "linear", "public"]
-Kind = Literal["continuous", "integer"]
-Noise = Literal["rounded", "discrete"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
-NOISES: tuple[Noise, ...] = get_args(Noise)
-_NARROWEST, _FARTHEST = 1e-100, 1e100  # half a range and a bound: squares beyond would vanish or overflow
-_MOST_VALUES = 2**29  # of a whole-numbered column; borders of leaves do not tell more of them apart
-_UNSAID: Any = None
-FloatArray = npt.NDArray[np.float64]
 T = TypeVar("T")
-
-
-@dataclass(frozen=True)
-class Transform:
-    """A public, increasing function applied to clamped values before anything else."""
-
-    apply: Callable[[FloatArray], FloatArray]
-    lowest: float
-    label: str
-
-
-TRANSFORMS: dict[str, Transform] = {
-    "log": Transform(np.log, 0.0, "log({})"),
-    "log1p": Transform(np.log1p, 0.0, "log(1 + {})"),
-    "sqrt": Transform(np.sqrt, 0.0, "sqrt({})"),
-    "asinh": Transform(np.arcsinh, -math.inf, "asinh({})"),
-}
-
-
-@dataclass(frozen=True)
-class CellNoise:
-    """Noise of one column of a table: value = offset + step * (integer + noise), noise on the integers."""
-
-    family: str
-    scale: float
-    step: float
-    offset: float
-    variance: float
-
-
-@dataclass(frozen=True)
-class Column:
-    """A column as the public knows it. Released values are on the transformed scale.
-
-    `lower` and `upper` come from what is publicly known about the quantity, and `reason` says how; a column without
-    them is refused. `cell_noise` is what a release says of a table's column; a plan leaves it out.
-    """
-
-    name: str
-    kind: Kind
-    lower: float = _UNSAID
-    upper: float = _UNSAID
-    transform: str | None = None
-    noise: Noise = "rounded"
-    reason: str = ""
-    cell_noise: CellNoise | None = field(default=None, kw_only=True)
-
-    def __post_init__(self) -> None:
-        _check_words(self)
-        missing = [key for key in ("lower", "upper") if getattr(self, key) is None]
-        if missing:
-            raise BoundsMissingError(
-                f"column {self.name[:100]!r} has no {' and no '.join(missing)} bound. Bounds must come from what is "
-                "publicly known about the quantity, never from the data; write them into the plan."
-            )
-        for key in ("lower", "upper"):
-            object.__setattr__(self, key, _number(self, key))
-        _check_bounds(self)
-
-    def transformed(self, values: FloatArray) -> FloatArray:
-        """The public transform of values that already lie within the bounds."""
-        return values if self.transform is None else TRANSFORMS[self.transform].apply(values)
-
-    @property
-    def whole(self) -> bool:
-        """Whether its released values could be whole numbers: a transform leaves none."""
-        return self.kind == "integer" and self.transform is None
-
-    @property
-    def label(self) -> str:
-        """What the released values are, for people: 'log(raf)'."""
-        return self.name if self.transform is None else TRANSFORMS[self.transform].label.format(self.name)
-
-    @property
-    def centre(self) -> float:
-        """Middle of the transformed bounds: the public stand-in for a missing cell."""
-        low, high = self._ends
-        return low / 2 + high / 2
-
-    @property
-    def half_width(self) -> float:
-        """Half the length of the transformed bounds."""
-        low, high = self._ends
-        return high / 2 - low / 2
-
-    @property
-    def _ends(self) -> tuple[float, float]:
-        low, high = self.transformed(np.array([self.lower, self.upper]))
-        return float(low), float(high)
 
 
 @dataclass(frozen=True)
@@ -152,6 +57,8 @@ class Stage:
     tau / mean_weight and tau (sqrt(2) tau on the diagonal), on lattices of 1/steps and 1/steps^2,
     and are divided by `rows`: the number of rows, or, where persons are protected and it is secret (`count_weight`
     above 0), that number with noise of standard deviation tau / count_weight, moved into its public range.
+    Behind the numbers of a row stand, for every categorical column, 0 and 1 for each of its `levels`: a 1 at the cell's
+    own. No map touches them, and no row is clipped for them.
     """
 
     mu: float
@@ -168,11 +75,22 @@ class Stage:
     mapped: bool = False
     rows: int = 0
     count_weight: float = 0.0
+    levels: tuple[int, ...] = ()
 
     @property
     def size(self) -> int:
         """How many features a row has."""
         return len(self.centre)
+
+    @property
+    def scored(self) -> int:
+        """How many of them are numbers, and not indicators of levels."""
+        return len(self.centre) - sum(self.levels)
+
+    @property
+    def longest(self) -> float:
+        """The most that a row is long, its indicators included."""
+        return math.hypot(self.radius, math.sqrt(len(self.levels)))
 
 
 @dataclass(frozen=True)
@@ -260,8 +178,9 @@ class Manifest:
     def whole_columns(self) -> tuple[bool, ...]:
         """Which columns of rows hold whole numbers: a ball shared with others leaves a column no lattice of its own."""
         table = self.form == "table" and self.clip_radius is None
-        whole = table or (self.synthetic is not None and self.synthetic.integers_rounded)
-        return tuple(whole and column.whole for column in self.columns)
+        rounded = table or (self.synthetic is not None and self.synthetic.integers_rounded)
+        made_up = self.synthetic is not None  # numbers of levels are whole wherever they are made up
+        return tuple(column.whole and (rounded or (made_up and bool(column.levels))) for column in self.columns)
 
     def to_json(self) -> dict[str, Any]:
         """The document that is written as release.json."""
@@ -280,74 +199,6 @@ class Manifest:
             made[name] = [_made(kind, entry) for entry in made[name]]
         made["columns"] = [_column(entry) for entry in made["columns"]]
         return _made(cls, made)
-
-
-def unit_step(column: Column, scale: Scale | None) -> float:
-    """Between the values of a whole-numbered column on [-1, 1]; 0 for others, and where a transform has bent them or
-    they are so many that they might as well be real numbers.
-
-    Ranks do not change under a transform, so that scores leave it out.
-    """
-    whole = column.kind == "integer" and (scale == "scores" or column.transform is None)
-    return 2 / (column.upper - column.lower) if whole and column.upper - column.lower < _MOST_VALUES else 0.0
-
-
-def _check_words(column: Column) -> None:
-    """Everything but the bounds is one of the words it may be."""
-    if not (isinstance(column.name, str) and 1 <= len(column.name) <= 1000):
-        raise PlanError(f"a column's name must be text of 1 to 1000 characters, got {_short(column.name)}.")
-    where = f"column {column.name[:100]!r}"
-    if not _is_text(column.name):
-        raise PlanError(f"titles and names must be Unicode text, got {column.name[:60]!a}. Write it anew.")
-    for key, allowed in (("kind", KINDS), ("noise", NOISES), ("transform", (None, *TRANSFORMS))):
-        value = getattr(column, key)
-        if not isinstance(value, str | None) or value not in allowed:
-            choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
-            raise PlanError(f"{where}: {key} must be one of {choices}, got {_short(value)}.")
-    if not (isinstance(column.reason, str) and len(column.reason) <= 2000 and _is_text(column.reason)):
-        raise PlanError(f"{where}: reason must be text of at most 2000 characters, got {_short(column.reason)}.")
-    if column.noise == "discrete" and (column.kind != "integer" or column.transform is not None):
-        raise PlanError(f'{where}: noise = "discrete" needs kind = "integer" and no transform.')
-
-
-def _number(column: Column, key: str) -> float:
-    value = getattr(column, key)
-    if isinstance(value, bool | np.bool_) or not isinstance(value, Real):
-        raise PlanError(f"column {column.name[:100]!r}: {key} must be of type number, got {_short(value)}.")
-    try:
-        return float(value)
-    except OverflowError:
-        raise PlanError(
-            f"column {column.name[:100]!r}: bounds must lie within {_FARTHEST:g} of 0, got {_short(value)}."
-        ) from None
-
-
-def _check_bounds(column: Column) -> None:
-    """The bounds are the ends of a range that the transform and the arithmetic can bear."""
-    where, lower, upper = f"column {column.name[:100]!r}", column.lower, column.upper
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise PlanError(f"{where}: lower must be below upper and both finite, got {lower:g} and {upper:g}.")
-    if max(abs(lower), abs(upper)) > _FARTHEST:
-        raise PlanError(f"{where}: bounds must lie within {_FARTHEST:g} of 0, got {lower:g} and {upper:g}.")
-    lowest = -math.inf if column.transform is None else TRANSFORMS[column.transform].lowest
-    if lower < lowest:
-        raise PlanError(f"{where}: transform = {column.transform!r} needs lower >= {lowest:g}, got {lower:g}.")
-    if column.transform == "log" and lower <= 0:
-        raise PlanError(f"{where}: transform = 'log' needs lower > 0, got {lower:g}. Use log1p, or raise lower.")
-    if column.kind == "integer" and not (lower.is_integer() and upper.is_integer()):
-        raise PlanError(f"{where} is an integer column: its bounds must be whole, got {lower:g} and {upper:g}.")
-    if not _NARROWEST < column.half_width < math.inf:
-        raise PlanError(f"{where}: the bounds {lower:g} and {upper:g} leave no usable range. Choose others.")
-
-
-def _is_text(value: str) -> bool:
-    """Whether it can be written: half a surrogate pair is no character."""
-    return not any(0xD800 <= ord(character) <= 0xDFFF for character in value)
-
-
-def _short(value: object) -> str:
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 # ------------------------------------------------------------------------------------------------- to and from JSON

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.cells import REACH
-from hazeglass.bundle.manifest import Manifest, Stage
+from hazeglass.bundle.manifest import Column, Manifest, Stage
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
-from hazeglass.features.harmonics import DEGREES, Feature, features_of
+from hazeglass.features.harmonics import Feature, features_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,6 +25,7 @@ _ENTRIES_AT_ONCE = 1 << 20
 MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
 MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
 MOST_LEAVES = 64
+MOST_INDICATORS = 127  # levels of a categorical column: their numbers are written in one byte
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,20 +99,25 @@ def _entries(stage: ReleasedMoments) -> Iterator[tuple[IndexArray, IndexArray, F
         yield i, j, stage.second[i, j], stage.second_noise_sd[i, j], mapped
 
 
-def stage_names(names: tuple[str, ...], stage: Stage) -> tuple[str, ...]:
-    """The columns that took part in a stage."""
-    return tuple(names[k] for k in stage.of) if stage.of else names
+def stage_features(columns: Sequence[Column], stage: Stage) -> tuple[Feature, ...]:
+    """What a stage took moments of: columns, or functions of them; behind them the levels of categorical columns."""
+    if stage.of:
+        return features_of(tuple(columns[k].name for k in stage.of), stage.features)
+    numbers = features_of(tuple(one.name for one in columns if one.ordered or not stage.levels), stage.features)
+    if not stage.levels:
+        return numbers
+    apart = ((one.name, len(one.levels)) for one in columns if not one.ordered)
+    return (*numbers, *(Feature(name, level) for name, levels in apart for level in range(1, levels + 1)))
 
 
-def moments_from_arrow(table: pa.Table, number: int, names: tuple[str, ...], stage: Stage) -> ReleasedMoments:
+def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], stage: Stage) -> ReleasedMoments:
     """One stage back from the file, refused when an entry is missing, unknown or not a number."""
     import pyarrow.compute as pc
 
-    names, kind = stage_names(names, stage), stage.features
-    features = features_of(names, kind)
+    features = stage_features(columns, stage)
     p = len(features)
     table = table.filter(pc.equal(table["stage"], number))
-    left, right = (_feature_numbers(table, side, names, DEGREES[kind]) for side in ("left", "right"))
+    left, right = (_feature_numbers(table, side, features) for side in ("left", "right"))
     value, noise, mapped = (table[name].to_numpy().astype(np.float64) for name in ("value", "noise_sd", "map"))
     is_mean = table["right"].is_null().to_numpy()
     if (left < 0).any() or (right[~is_mean] < 0).any():
@@ -130,19 +137,22 @@ def moments_from_arrow(table: pa.Table, number: int, names: tuple[str, ...], sta
     return ReleasedMoments(features, mean, second, mean_sd, second_sd, through if stage.mapped else None)
 
 
-def _feature_numbers(table: pa.Table, side: str, names: tuple[str, ...], degrees: int) -> IndexArray:
+def _feature_numbers(table: pa.Table, side: str, features: Sequence[Feature]) -> IndexArray:
     """The number of the feature on one side of every entry, -1 where there is no such feature."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    known_names = pa.array(names, type=pa.string())
+    sizes = Counter(feature.column for feature in features)  # in the order of the features
+    last = np.cumsum(list(sizes.values()))
+    known_names = pa.array(list(sizes), type=pa.string())
     # Each name that occurs is looked up once, and numbers take its place: a long one is never repeated in memory.
     chunks = table[side].dictionary_encode().chunks
     numbers = [pc.index_in(chunk.dictionary, known_names).take(chunk.indices) for chunk in chunks]
     column = pc.fill_null(pa.chunked_array(numbers, type=pa.int32()), -1).to_numpy()
     power = pc.fill_null(table[f"{side}_power"], 0).to_numpy()
-    known = (column >= 0) & (power >= 1) & (power <= degrees)
-    return np.where(known, column.astype(np.int64) * degrees + power - 1, -1)
+    size = np.array(list(sizes.values()))[column]
+    known = (column >= 0) & (power >= 1) & (power <= size)
+    return np.where(known, last[column] - size + power - 1, -1)
 
 
 def pooled_rows(stages: Sequence[Stage]) -> int:
@@ -186,6 +196,11 @@ def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) ->
 
 
 # ------------------------------------------------------------------------------------------------------------ marginals
+
+
+def most_counts(columns: Sequence[Column]) -> int:
+    """At most how many counts a round releases: of leaves or levels, and of missing cells."""
+    return sum(max(MOST_LEAVES, len(column.levels)) + 1 for column in columns)
 
 
 def marginals_schema() -> pa.Schema:

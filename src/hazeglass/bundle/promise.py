@@ -9,14 +9,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 
 import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, RadiusSearch, Stage
-from hazeglass.bundle.moments import MOST_LEAVES, moment_rows, most_rows, pooled_rows
+from hazeglass.bundle.columns import ABSENCE, Column, absence_of, response_of, together
+from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, RadiusSearch, Stage
+from hazeglass.bundle.moments import moment_rows, most_counts, most_rows, pooled_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
@@ -28,6 +30,7 @@ from hazeglass.features.shaping import (
 from hazeglass.guarantee.explain import LARGEST_DELTA, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
 from hazeglass.guarantee.units import (
+    CELL_UNITS,
     Unit,
     bisect_radius,
     count_weight,
@@ -88,10 +91,13 @@ def _check_shape(manifest: Manifest) -> None:
     if manifest.n < 2:
         raise BundleError(f"a release has at least 2 rows; release.json says {manifest.n}. Ask for a new copy.")
     table, unit = manifest.form == "table", manifest.unit
-    if any((column.cell_noise is not None) != table for column in manifest.columns):
-        raise BundleError(
-            "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
-        )
+    for column in manifest.columns:
+        answered = table and column.kind == "categorical"
+        if (column.cell_noise is not None, column.response is not None) != (table and not answered, answered):
+            raise BundleError(
+                "release.json must state noise per cell for a table, and only for a table. Do not rely on it."
+            )
+    _check_made_of(manifest)
     of_moments = manifest.scale, manifest.standard, manifest.radius_search
     if bool(manifest.stages) == table or (table and (manifest.rounds or any(one is not None for one in of_moments))):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
@@ -121,6 +127,16 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError(f"release.json protects {unit.name!r} and counts another unit. Do not rely on it.")
 
 
+def _check_made_of(manifest: Manifest) -> None:
+    """Columns that are made of the same cells are counted, and there is a reason for each that says what is missing."""
+    columns, unit = manifest.columns, manifest.unit
+    made = together(columns) if unit.name in CELL_UNITS else 1
+    wanted = {absence_of(column) for column in columns if column.missing == "informative"}
+    found = {replace(column, cell_noise=None) for column in columns if column.part == ABSENCE}
+    if unit.together != made or wanted != found:
+        raise BundleError("release.json does not say truly which columns are made of one cell. Do not rely on it.")
+
+
 def _check_stages(manifest: Manifest) -> None:
     """Counts and stages are those that a plan can lead to: what the promise is derived for, and nothing else."""
     p, scale, stages = len(manifest.columns), manifest.scale, manifest.stages
@@ -134,10 +150,15 @@ def _check_stages(manifest: Manifest) -> None:
     if adaptive and manifest.radius_search is not None:
         raise wrong
     boxed = manifest.unit.name not in ("record", "person")
+    levels = tuple(len(column.levels) for column in manifest.columns if not column.ordered)
+    if levels and scale != "scores":
+        raise wrong
     for number, stage in enumerate(stages):
-        taking = len(stage.of) or p
         presence = stage.features == "presence"
-        if stage.size != taking * DEGREES[stage.features] or bool(stage.of) != presence or (presence and number > 0):
+        if stage.levels != (() if presence else levels):
+            raise wrong
+        taking = len(stage.of) or p - len(stage.levels)
+        if stage.scored != taking * DEGREES[stage.features] or bool(stage.of) != presence or (presence and number > 0):
             raise wrong
         if any(a >= b for a, b in pairwise(stage.of)) or (stage.of and stage.of[-1] >= p):
             raise wrong
@@ -145,8 +166,8 @@ def _check_stages(manifest: Manifest) -> None:
             raise wrong
         if boxed and stage.box != (1.0 if presence or not adaptive else BOX):
             raise wrong
-        longest = math.sqrt(stage.size) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
-        if (boxed or presence) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):
+        longest = math.sqrt(stage.scored) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
+        if (boxed or presence or not stage.scored) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):
             raise wrong
     shaped = [stage for stage in stages if stage.features != "presence"]
     kinds = {stage.features for stage in shaped}
@@ -157,7 +178,7 @@ def _check_stages(manifest: Manifest) -> None:
         or (not adaptive and len(stages) > 1)
     ):
         raise wrong
-    if "cosines" in kinds and (scale != "scores" or boxed or manifest.form == "synthetic"):
+    if "cosines" in kinds and (levels or scale != "scores" or boxed or manifest.form == "synthetic"):
         raise wrong
     if shaped[0].mapped or any(shaped[0].centre) or any(s.mapped or any(s.centre) for s in stages[: -len(shaped)]):
         raise wrong
@@ -223,7 +244,7 @@ def _check_slack(manifest: Manifest) -> None:
     answers = 0 if search is None else len(search.answers)
     draws = answers + sum(moment_rows(stage.size) + (stage.count_weight > 0) for stage in manifest.stages)
     counts = len(manifest.rounds) * len(manifest.columns)  # each of two leaves at least, and missing cells
-    fewest, most = draws + 2 * counts, draws + (MOST_LEAVES + 1) * counts
+    fewest, most = draws + 2 * counts, draws + len(manifest.rounds) * most_counts(manifest.columns)
     losses = [(manifest.delta_slack, delta_slack(epsilon, fewest), delta_slack(epsilon, most))]
     if search is not None:
         losses.append((search.total_variation, float(answers), float(answers)))
@@ -237,13 +258,16 @@ def _check_slack(manifest: Manifest) -> None:
 
 def _table_mu(manifest: Manifest) -> float:
     """The mu that the noise of a table's cells gives for the stated unit."""
-    p = len(manifest.columns)
+    p, both = len(manifest.columns), list(zip(manifest.columns, manifest.whole_columns, strict=True))
     distance = table_distance(manifest.unit, columns=p, rows=manifest.n, radius=manifest.clip_radius)
     # A set: the mu of the discrete Gaussian takes milliseconds, and columns are often alike.
-    cells = {_cell_range(*one) for one in zip(manifest.columns, manifest.whole_columns, strict=True)}
+    cells = {_cell_range(*one) for one in both if one[0].cell_noise is not None}
+    answers = [response_of(column).mu for column in manifest.columns if column.response is not None]
     if manifest.clip_radius is not None:
+        if answers:
+            raise BundleError("release.json clips rows that have levels without order. Do not rely on it.")
         _check_shared_lattice(manifest.columns, manifest.clip_radius)
-    return max(map(_cell_mu, cells)) * distance / 2
+    return max([*map(_cell_mu, cells), *answers]) * distance / 2
 
 
 def _cell_mu(cell: tuple[LatticeNoise, int]) -> float:
@@ -341,16 +365,21 @@ def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
 
 
 def _stage_mu(stage: Stage, unit: Unit) -> float:
-    most = count_weight(stage.radius) * (1 + _TOLERANCE)
+    most = count_weight(stage.longest) * (1 + _TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     if stage.clipped:
-        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.size, "moments"))
+        _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.scored, "moments"))
     elif not float(stage.steps * (stage.box or 1.0)).is_integer():
         raise BundleError("release.json has a lattice on which rounded cells leave their box. Do not rely on it.")
     mu = (
         moments_distance(
-            unit, columns=stage.size, radius=stage.radius, mean_weight=stage.mean_weight, box=stage.box or 1.0
+            unit,
+            columns=stage.scored,
+            radius=stage.radius,
+            mean_weight=stage.mean_weight,
+            box=stage.box or 1.0,
+            indicators=len(stage.levels),
         )
         / stage.tau
     )

@@ -28,7 +28,6 @@ from hazeglass.bundle.manifest import Column, Manifest, unit_step
 from hazeglass.bundle.moments import (
     MARGINAL_COLUMNS,
     MOMENT_COLUMNS,
-    MOST_LEAVES,
     ReleasedMoments,
     check_moments,
     marginals_from_arrow,
@@ -37,6 +36,7 @@ from hazeglass.bundle.moments import (
     moment_rows,
     moments_from_arrow,
     moments_schema,
+    most_counts,
 )
 from hazeglass.bundle.pages import check_dictionaries, check_pages
 from hazeglass.bundle.promise import check_manifest
@@ -47,7 +47,7 @@ from hazeglass.bundle.verify import check_files, parse_checksums, read_checksums
 from hazeglass.bundle.writer import part_rows, repeats, row_groups
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal
+from hazeglass.features.marginal import Marginal, marginal_of
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 
@@ -110,16 +110,15 @@ class Release(Described):
         if self.form == "table":
             raise BundleError("a table release holds rows, not moments. Use release.table(), or hg.recover(release).")
         table = pa.concat_tables(self._groups("moments.parquet"))
-        names = self.manifest.names
         return tuple(
-            check_moments(moments_from_arrow(table, k + 1, names, stage), self.manifest, k)
+            check_moments(moments_from_arrow(table, k + 1, self.columns, stage), self.manifest, k)
             for k, stage in enumerate(self.manifest.stages)
         )
 
     def marginals(self) -> tuple[Marginal, ...]:
         """What the released counts say of each column's distribution; of none where a release has no counts."""
         return tuple(
-            Marginal(rounds, unit_step(column, self.manifest.scale))
+            marginal_of(rounds, unit_step(column, self.manifest.scale), levels=not column.ordered)
             for column, rounds in zip(self.columns, zip(*self._counts(), strict=True), strict=False)
         )
 
@@ -329,7 +328,7 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
         # A row group states the first and the last name that occurs in it, besides those of its own columns.
         longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
         if manifest.rounds:
-            counts = len(manifest.rounds) * len(manifest.names) * (MOST_LEAVES + 1)
+            counts = len(manifest.rounds) * most_counts(manifest.columns)
             expected["marginals.parquet"] = _Expected(
                 columns={field.name: str(field.type) for field in marginals_schema()},
                 rows=counts,

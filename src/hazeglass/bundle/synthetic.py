@@ -3,7 +3,8 @@
 Normal draws are whitened so that their sample mean is exactly 0 and their sample covariance exactly I, then coloured
 with the covariance that the release gives. On the linear and the public scale the rows therefore have exactly that mean
 and covariance. On the scale of scores they are mapped back through the marginals, so that every column has the released
-distribution and stays within its bounds. This is post-processing: it costs no privacy, and the seed is no secret.
+distribution and stays within its bounds. Levels without an order are chosen one after the other by hidden normals. This
+is post-processing: it costs no privacy, and the seed is no secret.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+from scipy.linalg import block_diag
+from scipy.special import ndtr, ndtri
 
 from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import BundleError, DataError
 from hazeglass.features.clipping import widen
-from hazeglass.features.marginal import Marginal
+from hazeglass.features.marginal import Levels, Marginal
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -44,7 +46,7 @@ class SyntheticRows:
     seed: int
     mean: FloatArray
     root: FloatArray
-    columns: tuple[_Column, ...]
+    columns: tuple[_Column | _Splits, ...]
 
     def blocks(self) -> Iterator[FloatArray]:
         """The rows; drawn twice from the same generator, first to learn their mean and covariance, then to use them."""
@@ -53,11 +55,16 @@ class SyntheticRows:
     def ranges(self) -> Iterator[FloatArray]:
         """The lowest and the highest that each cell can be on another computer, in a last axis."""
         room = _TOLERANCE * np.sqrt(np.sum(np.square(self.root), axis=1))
-        for rows in self._rows():  # a cell rises with its x
-            yield np.stack([self._cells(rows - room), self._cells(rows + room)], axis=2)
+        for rows in self._rows():  # a cell rises with its x; a level that x does not settle may be any
+            low, high = self._cells(rows - room), self._cells(rows + room)
+            for k, one in enumerate(self.columns):
+                if isinstance(one, _Splits):
+                    open_ = low[:, k] != high[:, k]
+                    low[open_, k], high[open_, k] = 0.0, one.cuts.size
+            yield np.stack([low, high], axis=2)
 
     def _cells(self, rows: FloatArray) -> FloatArray:
-        return np.stack([one.cells(x) for one, x in zip(self.columns, rows.T, strict=True)], axis=1)
+        return np.stack([one.cells(rows[:, one.at]) for one in self.columns], axis=1)
 
     def _rows(self) -> Iterator[FloatArray]:
         centre, whitener = self._whitening()
@@ -85,6 +92,7 @@ class SyntheticRows:
 class _Column:
     """From the scale of a release to a column's cells: u = centre + scale x, or the quantile of a score's rank."""
 
+    at: slice
     column: Column
     centre: float
     scale: float
@@ -93,17 +101,53 @@ class _Column:
 
     def cells(self, x: FloatArray) -> FloatArray:
         """Cells in the column's (transformed) unit."""
+        x = x[:, 0]
         if self.quantiles is None:
             unit = self.centre + self.scale * x
         else:
             unit = np.interp(ndtr(x), np.linspace(0, 1, _LEVELS + 1), self.quantiles)
         plain = self.column
-        if self.quantiles is not None and plain.kind == "integer":  # their ranks were those before the transform
+        if self.quantiles is not None and plain.counted:  # their ranks were those before the transform
             middle, half = (plain.lower + plain.upper) / 2, (plain.upper - plain.lower) / 2
             whole = np.clip(np.rint(middle + half * unit), plain.lower, plain.upper)
             return plain.transformed(whole)
         values = plain.centre + plain.half_width * unit
-        return np.clip(np.rint(values), -_LARGEST_WHOLE, _LARGEST_WHOLE) if self.rounds else values
+        ends = (plain.lower, plain.upper) if plain.levels else (-_LARGEST_WHOLE, _LARGEST_WHOLE)
+        return np.clip(np.rint(values), *ends) if self.rounds else values
+
+
+@dataclass(frozen=True, eq=False)
+class _Splits:
+    """Levels without an order: level k is taken where the k-th hidden normal lies below its cut and none before did.
+
+    loads  E[indicator of a level times a hidden normal]: for y that is normal together with them, the covariance of an
+           indicator with y is what these make of y's correlations with the hidden normals
+    """
+
+    at: slice
+    cuts: FloatArray
+    loads: FloatArray
+
+    @classmethod
+    def of(cls, shares: FloatArray, start: int) -> _Splits:
+        """The column whose levels have these shares, hidden normals from number `start` on."""
+        left = 1 - np.concatenate([[0.0], np.cumsum(shares)[:-1]])
+        chance = np.clip(shares / np.maximum(left, _FLOOR), 1e-6, 1 - 1e-6)[:-1]
+        cuts = ndtri(chance)
+        density = np.exp(-np.square(cuts) / 2) / math.sqrt(2 * math.pi)
+        loads = np.tril(np.outer(shares, density / (1 - chance)), -1)
+        loads[np.arange(cuts.size), np.arange(cuts.size)] = -left[:-1] * density
+        return cls(slice(start, start + cuts.size), cuts, loads)
+
+    def cells(self, x: FloatArray) -> FloatArray:
+        """Numbers of levels."""
+        below = np.column_stack([x < self.cuts, np.ones(len(x), dtype=bool)])
+        return np.asarray(np.argmax(below, axis=1), dtype=np.float64)
+
+
+def synthetic_width(columns: Sequence[Column]) -> int:
+    """How many hidden normals a row is made of."""
+    return sum(1 if column.ordered else len(column.levels) - 1 for column in columns)
 
 
 def synthetic_rows(
@@ -111,13 +155,18 @@ def synthetic_rows(
 ) -> SyntheticRows:
     """The rows of a release, from its last stage: widened where rows were clipped, made a covariance if need be."""
     assert manifest.synthetic is not None
-    mean, covariance = _target(manifest, moments[-1])
-    scores = manifest.scale == "scores"
+    mean, covariance, cross = _target(manifest, moments[-1])
+    scores, splits = manifest.scale == "scores", _splits(manifest, marginals)
     if scores:
-        kept = np.array([_kept(one, manifest.stages[-1].box) for one in marginals])
-        deviation = np.sqrt(np.maximum(np.diag(covariance), _FLOOR))
-        covariance = covariance / np.outer(deviation * kept, deviation * kept)
-        mean, covariance = np.zeros(len(kept)), np.clip(covariance, -1.0, 1.0)
+        ordered = [one for one in marginals if not isinstance(one, Levels)]
+        kept = np.array([_kept(one, manifest.stages[-1].box) for one in ordered])
+        deviation = np.sqrt(np.maximum(np.diag(covariance), _FLOOR)) * kept
+        covariance = covariance / np.outer(deviation, deviation)
+        if splits:
+            between = _between_levels(moments[-1], manifest.stages[-1].scored, list(splits.values()))
+            across = cross / deviation[:, None] @ block_diag(*(np.linalg.pinv(one.loads).T for one in splits.values()))
+            covariance = np.block([[covariance, across], [across.T, between]])
+        mean, covariance = np.zeros(len(covariance)), np.clip(covariance, -1.0, 1.0)
         np.fill_diagonal(covariance, 1.0)
     values, vectors = np.linalg.eigh(covariance)
     values = np.maximum(values, _FLOOR * max(float(np.abs(values).max()), _FLOOR))
@@ -126,32 +175,70 @@ def synthetic_rows(
         values, vectors = np.linalg.eigh((vectors * values) @ vectors.T / np.outer(size, size))
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
     standard = manifest.standard
+    place = iter(range(len(manifest.columns)))
     columns = tuple(
-        _Column(
+        splits[k]
+        if k in splits
+        else _Column(
+            slice(at := next(place), at + 1),
             column,
             centre=0.0 if standard is None else standard.centre[k],
             scale=1.0 if standard is None else standard.scale[k],
             quantiles=marginals[k].quantile(np.linspace(0, 1, _LEVELS + 1)) if scores else None,
-            rounds=manifest.synthetic.integers_rounded and column.whole,
+            rounds=manifest.whole_columns[k],
         )
         for k, column in enumerate(manifest.columns)
     )
     return SyntheticRows(manifest.n, manifest.synthetic.seed, mean, root, columns)
 
 
-def _target(manifest: Manifest, moments: ReleasedMoments) -> tuple[FloatArray, FloatArray]:
-    """Mean and covariance of x: widened if rows were clipped and it can be done, and mapped back."""
+def _splits(manifest: Manifest, marginals: Sequence[Marginal]) -> dict[int, _Splits]:
+    """The categorical columns by their numbers; their hidden normals stand behind all scores."""
+    found: dict[int, _Splits] = {}
+    start = sum(column.ordered for column in manifest.columns)
+    for k, known in enumerate(marginals):
+        if isinstance(known, Levels):
+            found[k] = _Splits.of(known.shares, start)
+            start = found[k].at.stop
+    return found
+
+
+def _between_levels(moments: ReleasedMoments, scored: int, splits: Sequence[_Splits]) -> FloatArray:
+    """Correlations of the hidden normals of categorical columns.
+
+    Of two columns cut at their medians, cov = asin(rho) / (2 pi); the loads alone would make it rho / (2 pi).
+    """
+    back = block_diag(*(np.linalg.pinv(one.loads) for one in splits))
+    found = back @ (moments.second[scored:, scored:] - np.outer(moments.mean[scored:], moments.mean[scored:])) @ back.T
+    found = np.sin(np.clip(found, -math.pi / 2, math.pi / 2))
+    for one in splits:
+        own = slice(one.at.start - scored, one.at.stop - scored)
+        found[own, own] = np.eye(one.cuts.size)
+    return np.asarray(found)
+
+
+def _target(manifest: Manifest, moments: ReleasedMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Mean and covariance of x, and its covariance with indicators of levels.
+
+    Widened if rows were clipped and it can be done, and mapped back.
+    """
     stage, n = manifest.stages[-1], manifest.n
-    widening = widen(moments.second, stage.radius, moments.mean) if stage.clipped else None
+    p = stage.scored
+    first, second, noise = moments.mean[:p], moments.second[:p, :p], moments.mean_noise_sd[:p]
+    cross = moments.second[:p, p:] - np.outer(first, moments.mean[p:])
+    widening = widen(second, stage.radius, first) if stage.clipped and p else None
     if widening is None:
-        mean, covariance = moments.mean, moments.covariance(n)
+        mean = first
+        covariance = np.asarray((second - np.outer(first, first) + np.diag(noise**2)) * n / (n - 1))
     else:
-        mean, covariance = widening.mean, widening.row_covariance(n, moments.mean_noise_sd)
-    mean = mean + np.array(stage.centre)
+        mean, covariance = widening.mean, widening.row_covariance(n, noise)
+        kept = np.sqrt(widening.shrink) @ widening.squares / len(widening.shrink)
+        cross = (widening.vectors / kept) @ widening.vectors.T @ cross
+    mean = mean + np.array(stage.centre[:p])
     if moments.map is None:
-        return mean, covariance
-    back = np.linalg.inv(moments.map)
-    return back @ mean, back @ covariance @ back.T
+        return mean, covariance, cross
+    back = np.linalg.inv(moments.map[:p, :p])
+    return back @ mean, back @ covariance @ back.T, np.asarray(back @ cross)
 
 
 def _kept(known: Marginal, box: float | None) -> float:

@@ -36,7 +36,7 @@ def new_plan(
         bool, typer.Option("--no-header", help="The first line of the CSV holds data: name the columns x1, x2, ...")
     ] = False,
 ) -> None:
-    """Scaffold a plan with DATA's column names and kinds; bounds are left for you to fill in.
+    """Scaffold a plan with DATA's column names and kinds; bounds and levels are left for you to fill in.
 
     Kinds are those a Parquet file declares. A CSV declares none, so its first lines (at most 1 MiB) are looked at here,
     on your machine, and what they suggest is marked as a guess for you to confirm.
@@ -49,14 +49,17 @@ def new_plan(
     look = write_scaffold(data, out, header=not no_header)
     if str(out) == "-":
         return
-    printer.say(f"Wrote {plain(out)}: {len(look.numbers)} columns, bounds left blank on purpose.")
+    printer.say(f"Wrote {plain(out)}: {len(look.proposed)} columns, bounds and levels left blank on purpose.")
     for name in filter(names_an_id, look.kinds):
         printer.say(
             f"{plain(repr(name))} is called as ids are. Does one person have several rows? Then set protects = "
             f'"person", id_column = {plain(repr(name))} and max_rows, and remove its entry.'
         )
     if look.left_out:
-        printer.say(f"Left out, because they do not hold numbers: {plain(', '.join(look.left_out))}.")
+        printer.say(
+            f"Left out, because they may be free text or ids: {plain(', '.join(look.left_out))}. Text whose words are "
+            "a public list has an entry behind # in the plan."
+        )
     if look.text is None:
         printer.say("The kinds are those the data declares; no cell was read.")
     else:
@@ -70,10 +73,10 @@ def new_plan(
                 "hold no stray quote, because one takes the rows behind it into its own."
             )
     printer.say(
-        "Fill in the bounds from what anyone who knows the subject could say without seeing your data: physical "
-        f"limits, a meter's range, a rule. Then: hazeglass plan check {plain(out)}"
+        "Fill in bounds and levels from what anyone who knows the subject could say without seeing your data: "
+        f"physical limits, a meter's range, a rule, a code book. Then: hazeglass plan check {plain(out)}"
     )
-    answer = {"out": str(out), "columns": len(look.numbers), "left_out": look.left_out}
+    answer = {"out": str(out), "columns": len(look.proposed), "left_out": look.left_out}
     printer.answer({**answer, "guessed": look.text is not None})
 
 
@@ -178,6 +181,9 @@ def show_preview(look: Preview, console: Console) -> None:
         console.print(f"Caution: {plain(sentence)}")
     if look.rows_for_equal_noise is not None:
         console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
+    if look.kinds:
+        sizes = (f"{' and '.join(pair.kinds)} {min(pair.detectable, 1):.2g}" for pair in look.kinds)
+        console.print(f"Smallest strength that shows, by the kinds of two columns: {'; '.join(sizes)} (1: none).")
     for sentence in look.dependence.sentences if look.dependence else ():
         console.print(sentence)
     fewest, most = look.passes

@@ -326,11 +326,14 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
         return
     more = f", the strongest {most}" if len(edges) > most else ""
     curved, ends = "shape" in edges[0], ("source", "target")
-    values = ("strength", "shape", "linear part") if curved else ("partial correlation",)
+    part = "linear part" if any(edge.get("shape") == "curved" for edge in edges) else "partial correlation"
+    values = ("strength", "shape", part) if curved else ("partial correlation",)
     shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}")
     for edge in edges[:most]:
-        interval = f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
-        numbers = (f"{edge['partial_correlation']:+.3f}", interval, f"{edge['q_value']:.1e}")
+        size = ("", "")  # where an end has no order
+        if edge["partial_correlation"] is not None:
+            size = f"{edge['partial_correlation']:+.3f}", f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
+        numbers = (*size, f"{edge['q_value']:.1e}")
         whole = (f"{edge['strength']:.3f}", plain(edge["shape"])) if curved else ()
         shown.add_row(plain(edge["source"]), plain(edge["target"]), *whole, *numbers)
     console.print(shown)

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column, is_text, number_column, of_field
+from hazeglass.compute.cells import Column, is_text, of_field
 from hazeglass.compute.ids import id_column
 from hazeglass.compute.lines import LineReader, Lines, csv_header
 from hazeglass.compute.places import Place
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
 
@@ -43,23 +44,37 @@ class Piece(Protocol):
 
 @dataclass(frozen=True)
 class Wanted:
-    """Which columns to read, `numbers` as float64 and `ids` as canonical text, and how many rows at a time."""
+    """Which columns to read, `numbers` as float64 and `ids` as canonical text, and how many rows at a time.
+
+    `readings` says what a number is where it is not just what its column of the same name holds.
+    """
 
     numbers: tuple[str, ...]
     ids: tuple[str, ...]
     block_rows: int
     text: TextFormat
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
     @property
     def all(self) -> list[str]:
         """Numbers first."""
         return [*self.numbers, *self.ids]
 
+    @property
+    def sources(self) -> list[str]:
+        """The data's columns that all of them are made of."""
+        return list(dict.fromkeys([*(self.reading(name).source for name in self.numbers), *self.ids]))
+
+    def reading(self, name: str) -> Reading:
+        """How one of the numbers is read."""
+        return self.readings.get(name) or Reading(name)
+
     def batch(self, columns: Mapping[str, Column], unread: Counter[str]) -> pa.RecordBatch:
         """One batch of cells as they came."""
         arrays = []
         for name in self.numbers:
-            array, cells = number_column(columns[name], self.text)
+            reading = self.reading(name)
+            array, cells = reading.column(columns[reading.source], self.text)
             if cells:
                 unread[name] += cells
             arrays.append(array)
@@ -70,7 +85,7 @@ class Wanted:
         """The same rows in batches of at most `block_rows`."""
         for start in range(0, rows, self.block_rows):
             stop = min(rows, start + self.block_rows)
-            yield self.batch({name: rows_of(columns[name], start, stop) for name in self.all}, unread)
+            yield self.batch({name: rows_of(columns[name], start, stop) for name in self.sources}, unread)
 
 
 def rows_of(column: Column, start: int, stop: int) -> Column:
@@ -113,13 +128,13 @@ class RowGroups:
         for place in dict.fromkeys(place for place, _ in self.groups):
             groups = [group for where, group in self.groups if where == place]
             with parquet_file(place) as file:
-                _check_same_columns(self.wanted.all, file.schema_arrow.names, place)
-                coded = [name for name in self.wanted.all if _is_short_text(file, name, groups)]
-                footer, fields = file.metadata, {name: file.schema_arrow.field(name) for name in self.wanted.all}
+                _check_same_columns(self.wanted.sources, file.schema_arrow.names, place)
+                coded = [name for name in self.wanted.sources if _is_short_text(file, name, groups)]
+                footer, fields = file.metadata, {name: file.schema_arrow.field(name) for name in self.wanted.sources}
             with parquet_file(place, metadata=footer, read_dictionary=coded) as file:
                 for group in groups:
                     read = file.iter_batches(
-                        self.wanted.block_rows, row_groups=[group], columns=self.wanted.all, use_threads=False
+                        self.wanted.block_rows, row_groups=[group], columns=self.wanted.sources, use_threads=False
                     )
                     for batch in _reading(read, place):
                         columns = {name: of_field(batch.column(name), field) for name, field in fields.items()}
@@ -142,10 +157,13 @@ class TextLines:
         """Its rows, as they are parsed."""
         place, text = self.lines.place, self.wanted.text
         names, _ = csv_header(place, text)
-        _check_same_columns(self.wanted.all, names, place)
+        _check_same_columns(self.wanted.sources, names, place)
         reader = LineReader(place, text, names)
+        written = {one.source for name in self.wanted.numbers if (one := self.wanted.reading(name)).as_text}
+        written.update(self.wanted.ids)
+        numbers = [name for name in self.wanted.sources if name not in written]
         for block in self.lines.blocks(unread):
-            columns = reader.columns(block, self.wanted.numbers, self.wanted.ids, unread)
+            columns = reader.columns(block, numbers, sorted(written), unread)
             yield from self.wanted.cut(columns, max(map(len, columns.values()), default=0), unread)
 
 
@@ -166,7 +184,7 @@ class Partition:
     def lazy_rows(self) -> Any:
         """The columns to read, not computed yet."""
         names = {str(name): name for name in self.frame.columns}
-        return self.frame[[names[name] for name in self.wanted.all]]
+        return self.frame[[names[name] for name in self.wanted.sources]]
 
     def without_rows(self) -> Partition:
         """The same without what leads to its rows."""
@@ -177,7 +195,7 @@ class Partition:
         from hazeglass.compute.frames import frame_columns
 
         names, take = frame_columns(frame)
-        columns = {name: take(names.index(name)) for name in self.wanted.all}
+        columns = {name: take(names.index(name)) for name in self.wanted.sources}
         return Loaded(self.number, len(frame), columns, self.wanted)
 
     def __repr__(self) -> str:

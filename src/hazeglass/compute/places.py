@@ -18,7 +18,11 @@ from typing import Any
 
 from hazeglass.errors import DataError, OutputError
 
-SUFFIXES = {".csv": "csv", ".csv.gz": "csv", ".tsv": "csv", ".parquet": "parquet", ".pq": "parquet", ".xlsx": "excel"}
+SUFFIXES = {
+    **dict.fromkeys((".csv", ".csv.gz", ".tsv", ".data", ".data.gz"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
+    ".xlsx": "excel",
+}
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
 _WILD = re.compile(r"[*\[]")  # not "?", which starts the options of an address
 
@@ -43,14 +47,15 @@ class Place:
     def suffix(self) -> str:
         """How the name ends, in lower case, with .csv.gz as one."""
         name = self.name.lower()
-        return ".csv.gz" if name.endswith(".csv.gz") else posixpath.splitext(name)[1]
+        packed = name.endswith((".csv.gz", ".data.gz"))
+        return posixpath.splitext(name.removesuffix(".gz"))[1] + ".gz" if packed else posixpath.splitext(name)[1]
 
     @property
     def kind(self) -> str:
         """'csv', 'parquet' or 'excel'; refused when the name says none of them."""
         kind = SUFFIXES.get(self.suffix)
         if kind is None:
-            raise DataError(f"the data file must end in .csv, .csv.gz, .tsv, .parquet or .xlsx, got {self.name!r}.")
+            raise DataError(f"the data file must end in {', '.join(SUFFIXES)}, got {self.name!r}.")
         return kind
 
     @property

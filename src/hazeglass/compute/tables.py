@@ -8,7 +8,7 @@ not on who works on it or on what is read. Error messages name columns and row n
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,14 +22,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Coded, Column, of_field
+from hazeglass.compute.cells import Coded, Column, is_text, of_field
 from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index, workbook
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, expand
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
 
+# What a column may be declared as: 'text' may be levels, free text or ids, and of 'other' nothing is known.
+DECLARED = ("continuous", "integer", "binary", "categorical", "ordinal", "date", "text", "other")
+Readings = Mapping[str, Reading]
+NO_READINGS: Readings = {}
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
 _PIECE_ROWS = 1 << 18
@@ -49,12 +54,14 @@ class TableSource(Protocol):
         """Those that a data frame had as the names of its rows."""
 
     def kinds(self) -> dict[str, str]:
-        """'continuous', 'integer' or 'other' per column: its declared type, or a guess where a file declares none."""
+        """Per column: its declared type (:data:`DECLARED`), or a guess where a file declares none."""
 
     def sizes(self) -> list[int]:
         """The number of rows of every piece."""
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
         """The named columns, cut into pieces: `numbers` as float64, `ids` as text in canonical form."""
 
 
@@ -83,10 +90,10 @@ def floats(batch: pa.RecordBatch, columns: Sequence[str]) -> npt.NDArray[np.floa
     return block.T
 
 
-def _wanted(numbers: Sequence[str], ids: Sequence[str], width: int, text: TextFormat) -> Wanted:
+def _wanted(numbers: Sequence[str], ids: Sequence[str], readings: Readings, width: int, text: TextFormat) -> Wanted:
     """What to read; blocks depend on the width of the whole table, so that any choice of columns is cut alike."""
     rows = max(64, _BLOCK_CELLS // max(1, width))
-    return Wanted(tuple(numbers), tuple(ids), min(BLOCK_ROWS, rows), text)
+    return Wanted(tuple(numbers), tuple(ids), min(BLOCK_ROWS, rows), text, readings)
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -101,12 +108,17 @@ def check_names(names: Sequence[str]) -> None:
 
 
 def _kind(declared: pa.DataType) -> str:
-    """'continuous', 'integer' or 'other'."""
+    """One of DECLARED."""
     if pt.is_dictionary(declared):
-        return _kind(declared.value_type)
+        inner = _kind(declared.value_type)
+        return ("ordinal" if declared.ordered else "categorical") if inner == "text" else inner
     if pt.is_floating(declared) or pt.is_decimal(declared):
         return "continuous"
-    return "integer" if pt.is_integer(declared) or pt.is_boolean(declared) else "other"
+    if pt.is_boolean(declared) or pt.is_integer(declared):
+        return "binary" if pt.is_boolean(declared) else "integer"
+    if pt.is_date(declared) or pt.is_timestamp(declared):
+        return "date"
+    return "text" if is_text(declared) and not pt.is_fixed_size_binary(declared) else "other"
 
 
 # ---------------------------------------------------------------------------------------------------- in memory
@@ -133,9 +145,11 @@ class _InMemory:
         """Few enough rows that several pieces fit into memory."""
         return min(_PIECE_ROWS, max(64, _BLOCK_CELLS // max(1, len(self.names))))
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
-        columns = {name: self.take(self.names.index(name)) for name in wanted.all}
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
+        columns = {name: self.take(self.names.index(name)) for name in wanted.sources}
         for number, rows in enumerate(self.sizes()):
             start = number * self._step
             held = {name: rows_of(column, start, start + rows) for name, column in columns.items()}
@@ -143,8 +157,9 @@ class _InMemory:
 
 
 def _kind_of(column: Column) -> str:
-    if isinstance(column, Coded):
-        return _kind_of(column.values)
+    if isinstance(column, Coded):  # categories, whose words may be Python's objects
+        inner = _kind_of(column.values)
+        return "categorical" if inner in ("text", "other") else inner
     return "other" if isinstance(column, list) else _kind(column.type)
 
 
@@ -234,8 +249,10 @@ class _ParquetFiles:
     def sizes(self) -> list[int]:
         return [sum(rows for _, _, rows in groups) for groups in self._groups]
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         for number, groups in enumerate(self._groups):
             yield RowGroups(number, tuple((place, group) for place, group, _ in groups), wanted)
 
@@ -277,8 +294,10 @@ class _CsvFiles:
     def sizes(self) -> list[int]:
         return [rows for _, rows in self._lines]
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         return (TextLines(number, lines, wanted) for number, (lines, _) in enumerate(self._lines))
 
 
@@ -317,8 +336,10 @@ class _DaskFrame:
         counted = dask.compute(*(part.map_partitions(len, enforce_metadata=False) for part in parts))
         return [int(np.sum(rows)) for rows in counted]
 
-    def pieces(self, numbers: Sequence[str], ids: Sequence[str] = ()) -> Iterator[Piece]:
-        wanted = _wanted(numbers, ids, len(self.names), self.text)
+    def pieces(
+        self, numbers: Sequence[str], ids: Sequence[str] = (), readings: Readings = NO_READINGS
+    ) -> Iterator[Piece]:
+        wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         for number in range(self.frame.npartitions):
             yield Partition(number, self.frame.partitions[number], wanted)
 

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 Edges = frozenset[frozenset[str]]
 FloatArray = npt.NDArray[np.float64]
+Kind = Literal["continuous", "integer", "categorical", "mixed"]
 VARIABLE = "HAZEGLASS_DATA"
 LARGEST = 1 << 27
 
@@ -38,22 +39,24 @@ LARGEST = 1 << 27
 class Dataset:
     """Rows, names, and the true graph where there is one.
 
-    data         array of shape (rows, columns), as measured
+    data         array of shape (rows, columns), as measured; where a column has levels, their numbers, from 0, and NaN
+                 where a cell is missing
     columns      their names
     truth        the true edges as unordered pairs of names, or None
-    kind         'continuous' or 'integer'
+    kind         'continuous', 'integer', 'categorical' or 'mixed'
     name         what `hazeglass datasets` calls it
     note         what a reader must know before trusting a result on it
     scaling      what the paper does to the rows first: 'none' or 'z-score'
     truths       every candidate for the truth, by name, where there are several or where each is a guess
     column_info  more about the columns (a region, a party, genres): one value per column
     row_info     more about the rows (a date, a pH): one value per row
+    levels       the words that the numbers of a column stand for, where it is one of levels
     """
 
     data: FloatArray
     columns: tuple[str, ...]
     truth: Edges | None
-    kind: Literal["continuous", "integer"]
+    kind: Kind
     licence: str
     source: str
     name: str = field(default="", kw_only=True)
@@ -62,6 +65,7 @@ class Dataset:
     truths: Mapping[str, Edges] = field(default_factory=dict, kw_only=True)
     column_info: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
     row_info: Mapping[str, tuple[Any, ...]] = field(default_factory=dict, kw_only=True)
+    levels: Mapping[str, tuple[str, ...]] = field(default_factory=dict, kw_only=True)
 
     def __repr__(self) -> str:
         edges = "no known graph" if self.truth is None else f"{len(self.truth)} true edges"
@@ -70,10 +74,16 @@ class Dataset:
         return f"{type(self).__name__}({self.name or 'made up'}: {size}, {edges})"
 
     def to_arrow(self) -> pa.Table:
-        """The rows as an Arrow table with named columns."""
+        """The rows as an Arrow table with named columns; levels are words."""
         import pyarrow as pa
 
-        return pa.table({name: self.data[:, k] for k, name in enumerate(self.columns)})
+        def column(name: str, cells: FloatArray) -> pa.Array:
+            if name not in self.levels:
+                return pa.array(cells, from_pandas=True)
+            codes = pa.array(cells, from_pandas=True).cast(pa.int32())
+            return pa.DictionaryArray.from_arrays(codes, pa.array(self.levels[name]))
+
+        return pa.table({name: column(name, self.data[:, k]) for k, name in enumerate(self.columns)})
 
     def scaled(self) -> FloatArray:
         """The rows as the paper uses them: z-scored by column (dividing by n), or as they are."""
@@ -119,7 +129,7 @@ class Entry:
     files: Mapping[str, str]
     rows: int
     columns: int
-    kind: Literal["continuous", "integer"]
+    kind: Kind
     truth: str
     licence: str
     source: str
@@ -192,7 +202,7 @@ def read_table(data: Entry, name: str, data_dir: str | Path | None = None) -> pa
     """The file's rows with named columns, after its hash was compared."""
     from pyarrow import csv
 
-    return csv.read_csv(BytesIO(_contents(data, name, data_dir)))
+    return csv.read_csv(BytesIO(contents(data, name, data_dir)))
 
 
 def numbers(table: pa.Table, columns: list[str]) -> FloatArray:
@@ -213,18 +223,19 @@ def folders(data_dir: str | Path | None) -> list[Path]:
     return [*([Path(named)] if named else []), cache_folder()]
 
 
-def _contents(data: Entry, name: str, data_dir: str | Path | None) -> bytes:
+def contents(data: Entry, name: str, data_dir: str | Path | None = None) -> bytes:
+    """The file's bytes, after its hash was compared."""
     path = find(data, name, data_dir)
     if path is None:
         raise DataError(_missing(data, name, data_dir))
-    contents = _decompressed(path)
-    found = hashlib.sha256(contents).hexdigest()
+    held = _decompressed(path)
+    found = hashlib.sha256(held).hexdigest()
     if not data.knows(name, found):
         raise DataError(
             f"{path} is not the {data.name} data that results refer to: its contents have SHA-256 {found[:16]}..., "
             f"expected {data.expected(name)[:16]}.... Take a fresh copy."
         )
-    return contents
+    return held
 
 
 def _decompressed(path: Path) -> bytes:

@@ -231,11 +231,45 @@ def counts_share(distance: float, mu: float, rows: int) -> float:
     return float(np.clip(_LEAST_SHARE * noise / _ENOUGH, _LEAST_SHARE, _MOST_SHARE))
 
 
-def first_borders(step: float) -> FloatArray:
-    """The partition of the first round: even leaves; the values of a whole-numbered column where they are few."""
+@dataclass(frozen=True, eq=False)
+class Levels(Marginal):
+    """The shares of a categorical column's levels, which lie a step apart in no order: every one is a leaf of its own
+    in all rounds, and the counts are all that is known."""
+
+    @property
+    def weight(self) -> float:
+        """No distribution is fitted to levels."""
+        return 1.0
+
+    @cached_property
+    def _free(self) -> FloatArray:
+        """By all rounds, each as far as its noise lets it."""
+        precision = np.array([1 / one.noise_sd**2 for one in self.rounds])
+        counts = precision @ np.array([one.counts for one in self.rounds]) / precision.sum()
+        return on_simplex(counts / max(float(counts.sum()), 1.0))
+
+    @property
+    def drawn(self) -> BoolArray:
+        """All leaves: a level has no score."""
+        return np.ones(self._free.size, dtype=bool)
+
+    @property
+    def count_sd(self) -> float:
+        """Standard deviation of the noise in a level's pooled count."""
+        return float(1 / math.sqrt(sum(1 / one.noise_sd**2 for one in self.rounds)))
+
+
+def marginal_of(rounds: Sequence[Counts], step: float, *, levels: bool) -> Marginal:
+    """What these counts say of a column."""
+    return (Levels if levels else Marginal)(tuple(rounds), step)
+
+
+def first_borders(step: float, *, levels: bool = False) -> FloatArray:
+    """The partition of the first round: even leaves; the values of a whole-numbered column where they are few, and all
+    levels of a categorical one."""
     if step > 0:
         values = float(np.rint(2 / step)) + 1
-        if values <= _FIRST_LEAVES:
+        if levels or values <= _FIRST_LEAVES:
             return np.asarray(-1 + step * (np.arange(values + 1) - 0.5), dtype=np.float64)
         cuts = np.unique(np.rint(np.linspace(0, values, _FIRST_LEAVES + 1)))
         return -1 + step * (cuts - 0.5)
@@ -258,6 +292,8 @@ def leaf_count(noise: float) -> int:
 
 def next_borders(known: Marginal, noise: float) -> FloatArray:
     """The partition of the next round: where cells are, by what is known; `noise` is what its counts will have."""
+    if isinstance(known, Levels):
+        return known.borders
     wanted = known.quantile(levels(leaf_count(noise), noise)[1:-1])
     low, high = -1 - known.step / 2, 1 + known.step / 2
     if known.step > 0:
@@ -268,13 +304,18 @@ def next_borders(known: Marginal, noise: float) -> FloatArray:
     return np.concatenate([[low], inner, [high]])
 
 
-def is_last_round(rounds: int, known: Sequence[Marginal]) -> bool:
-    """Whether the round that follows so many is the last: by what is known, no column needs a further look."""
-    return bool(rounds) and (rounds == MOST_ROUNDS - 1 or not any(map(needs_another_look, known)))
+def is_last_round(rounds: int, known: Sequence[Marginal], *, ordered: bool) -> bool:
+    """Whether the round that follows so many is the last: by what is known, no column needs a further look.
+
+    The first round is the last where no column is `ordered`, because it counts every level already.
+    """
+    return rounds == MOST_ROUNDS - 1 or not (any(map(needs_another_look, known)) if rounds else ordered)
 
 
 def needs_another_look(known: Marginal) -> bool:
     """Whether a leaf that could be divided holds much of the mass."""
+    if isinstance(known, Levels):
+        return False
     wide = np.diff(known.borders) > 1.5 * known.step if known.step > 0 else np.diff(known.borders) > 8 / _GRID
     return bool(np.any(known._free[wide] > _WIDE))
 

@@ -50,12 +50,14 @@ class Shape:
     share      of the mu^2 that is left, which the stage spends
     left       how much of the mu^2 that the first stage left is left
     shortfall  by which share rows of the first stage, undone, are shorter than Gaussian rows would be
+    beside     how many entries a row has behind these, which no stage moves: indicators of levels
     """
 
     map: FloatArray | None
     centre: FloatArray
     length: float
     share: float
+    beside: int = 0
     left: float = 1.0
     shortfall: float = 0.0
 
@@ -65,10 +67,24 @@ class Shape:
         resolved = self.length > _RESOLVED * self.centre.size
         return (self.shortfall if resolved else 0.0), self.share * self.left
 
+    @property
+    def whole_map(self) -> FloatArray | None:
+        """What all entries of a row are multiplied by."""
+        if self.map is None or not self.beside:
+            return self.map
+        whole = np.eye(self.centre.size + self.beside)
+        whole[: self.centre.size, : self.centre.size] = self.map
+        return whole
 
-def first_shape(features: int, *, shaped: bool) -> Shape:
+    @property
+    def whole_centre(self) -> FloatArray:
+        """What is taken off all entries of a row."""
+        return np.concatenate([self.centre, np.zeros(self.beside)])
+
+
+def first_shape(features: int, *, shaped: bool, beside: int = 0) -> Shape:
     """Rows as they are; all the budget at once where no further stage is to come."""
-    return Shape(None, np.zeros(features), float(features), 1 / MOST_STAGES if shaped else 1.0)
+    return Shape(None, np.zeros(features), float(features), 1 / MOST_STAGES if shaped else 1.0, beside)
 
 
 def next_shape(
@@ -76,9 +92,11 @@ def next_shape(
 ) -> Shape:
     """The shape of stage `stage` (counting from 0), from the released moments of the one before, its radius and noise.
 
-    `largest` bounds a coordinate of the rows, so that maps can be kept exact.
+    `largest` bounds a coordinate of the rows, so that maps can be kept exact. Of the moments only those of the entries
+    that are shaped count.
     """
-    p = mean.size
+    p = before.centre.size
+    mean, second = mean[:p], second[:p, :p]
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
     kept, edge = np.maximum(values, 0.0), 2 * math.sqrt(p) * noise_sd
     longer = lengthened(kept, radius**2)
@@ -90,7 +108,7 @@ def next_shape(
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map
     if stage == 1 and values[-1] <= 1 + _ABOVE_NOISE * edge:
-        return Shape(before.map, before.centre + mean, before.length, 1.0, left, shortfall)
+        return Shape(before.map, before.centre + mean, before.length, 1.0, before.beside, left, shortfall)
     inner = old @ (vectors / (kept + edge)) @ vectors.T @ old
     spectrum, axes = np.linalg.eigh((inner + inner.T) / 2)
     # Where rows do not vary at all, every stage would stretch them further, until the map's last bits no longer hold
@@ -100,7 +118,8 @@ def next_shape(
     found = exact_map((axes * stretch) @ axes.T, largest)
     centre = found @ np.linalg.solve(old, before.centre + mean)
     last = stage >= MOST_STAGES - 1 or (stage > 1 and apart > _ROUND * p)
-    return Shape(found, centre, apart, 1.0 if last else 1 / (MOST_STAGES - stage), left, shortfall)
+    share = 1.0 if last else 1 / (MOST_STAGES - stage)
+    return Shape(found, centre, apart, share, before.beside, left, shortfall)
 
 
 def lengthened(values: FloatArray, squared_radius: float) -> float:
@@ -143,22 +162,33 @@ def largest_entry(scale: str | None) -> float:
 
 
 def stage_radius(
-    features: str, length: float, rows: float, mu: float, shortfall: float = 0.0, part: float = 1.0
+    features: str,
+    length: float,
+    rows: float,
+    mu: float,
+    shortfall: float = 0.0,
+    part: float = 1.0,
+    *,
+    indicators: int = 0,
 ) -> float:
     """The radius of a stage that spends `mu` on `rows` rows of about this squared length.
 
     With the `shortfall` of rows comes `part`, which part of the mu^2 for all stages but the first this one spends.
 
+    `indicators` beside them add to the noise, and not to what is clipped.
+
     Cosines of ranks are bounded: a ball a little larger than their mean length holds nearly all rows, and one twice as
     large, squared, holds all.
     """
-    square = squared_radius(length, rows, mu, shortfall, part)
+    square = squared_radius(length, rows, mu, shortfall, part, indicators=indicators)
     if features == "cosines":
         square = min(max(square, _LEAST_COSINES * length), 2 * length)
     return math.sqrt(square)
 
 
-def squared_radius(length: float, rows: float, mu: float, shortfall: float = 0.0, part: float = 1.0) -> float:
+def squared_radius(
+    length: float, rows: float, mu: float, shortfall: float = 0.0, part: float = 1.0, *, indicators: int = 0
+) -> float:
     """The radius, squared, for columns themselves.
 
     While noise rules it is length + 1, which clips some 40 % of Gaussian rows. Where the noise, (r^2/mu)/rows, falls
@@ -167,7 +197,7 @@ def squared_radius(length: float, rows: float, mu: float, shortfall: float = 0.0
     h b^2 exp(-2 f (g - 1)), v the noise of all stages together and b the bias in sampling errors.
     """
     least = length + 1
-    noise = least / (mu * math.sqrt(rows))
+    noise = (least + indicators) / (mu * math.sqrt(rows))
     all_noise, bias = noise * math.sqrt(part), _BIAS * shortfall * math.sqrt(rows)
     ratio = 2 * _HONESTY * (_FADING * bias / all_noise) ** 2 * math.exp(2 * _FADING)
     least_biased = min(float(lambertw(ratio).real) / (2 * _FADING), _LARGEST_FOR_BIAS, _NOISE_BORNE / all_noise)

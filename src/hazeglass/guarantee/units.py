@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a ledger should open at once, without numpy
 SEARCH_STEPS = 6  # of bisection for a clip radius: a grid of 64 radii
 UnitName = Literal["entry", "readings", "record", "person", "column"]
 UNITS: tuple[UnitName, ...] = get_args(UnitName)
+CELL_UNITS: tuple[UnitName, ...] = ("entry", "readings", "column")  # cells of one column, and not whole rows
 
 
 @dataclass(frozen=True)
@@ -32,11 +33,15 @@ class Unit:
     record    one row
     person    all rows of one id, at most `max_rows`
     column    one column's whole history
+
+    A cell is one of the data's: `together` released columns at most are made of one (a date's hour and weekday, a value
+    and whether it is missing), and change with it. Where rows or persons are protected that number does not matter.
     """
 
     name: UnitName
     readings: int = 1
     max_rows: int = 1
+    together: int = 1
 
     def covers(self, other: Unit) -> bool:
         """Whether a promise for this unit is at least one for the other: any change of the other is one of this.
@@ -55,29 +60,31 @@ class Unit:
     @property
     def in_words(self) -> str:
         """The unit as it reads in a sentence: 'each record (one row)'."""
+        made = ", with all columns that are made of it" if self.together > 1 else ""
         return {
-            "entry": "each single cell",
-            "readings": f"any {self.readings} cells of one column together",
+            "entry": f"each single cell{made}",
+            "readings": f"any {self.readings} cells of one column together{made}",
             "record": "each record (one whole row)",
             "person": f"each person (all of their rows, at most {self.max_rows})",
-            "column": "each column's whole history",
+            "column": f"each column's whole history{made}",
         }[self.name]
 
 
 def table_distance(unit: Unit, *, columns: int, rows: int, radius: float | None = None) -> float:
     """Largest l2 change of the whole table when one unit is replaced (cells in [-1, 1])."""
     row = 2 * math.sqrt(columns) if radius is None else 2 * min(radius, math.sqrt(columns))
+    cell = min(2 * math.sqrt(unit.together), row)
     match unit.name:
         case "entry":
-            return min(2.0, row)
+            return cell
         case "readings":
-            return min(2.0, row) * math.sqrt(unit.readings)
+            return cell * math.sqrt(unit.readings)
         case "record":
             return row
         case "person":
             return row * math.sqrt(unit.max_rows)
         case "column":
-            return 2 * math.sqrt(rows)
+            return 2 * math.sqrt(unit.together * rows)
 
 
 def counts_distance(unit: Unit, *, columns: int) -> float:
@@ -89,27 +96,43 @@ def counts_distance(unit: Unit, *, columns: int) -> float:
         case "record" | "person":
             return unit.max_rows * math.sqrt(2 * columns)
         case "entry" | "readings":
-            return unit.readings * math.sqrt(2)
+            return unit.readings * math.sqrt(2 * min(unit.together, columns))
         case "column":
             raise InputError("counts cannot protect a whole column: replacing one moves all of them.")
 
 
-def moments_distance(unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0) -> float:
+def moments_distance(
+    unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0, indicators: int = 0
+) -> float:
     """D with mu = D / tau for the sums T1 = a sum(x), T2 = sum(x x^T).
 
-    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal. Where cells
-    are protected, no row is clipped, and `box` bounds each of its entries.
+    The noise has standard deviation tau on T1 and on the off-diagonals of T2, sqrt(2) tau on its diagonal. A row has
+    `columns` entries that are numbers, together no longer than `radius`, and beside them so many `indicators`: vectors
+    of length 1, a 1 at the level of a category. Where cells are protected, no row is clipped, and `box` bounds each of
+    its numbers.
     """
     a2 = mean_weight**2
     match unit.name:
         case "record" | "person":
-            if mean_weight > radius:
-                raise InputError(f"the mean's weight must not exceed the clip radius {radius:g}, got {mean_weight:g}.")
-            return unit.max_rows * (radius**2 + a2)
+            longest = math.hypot(radius, math.sqrt(indicators))
+            if mean_weight > longest:
+                raise InputError(f"the mean's weight must not exceed the clip radius {longest:g}, got {mean_weight:g}.")
+            return unit.max_rows * (radius**2 + indicators + a2)
         case "entry" | "readings":
-            if columns < 2:
+            if columns + indicators < 2:
                 raise InputError('moments that protect entries need at least 2 columns; use protects = "record".')
-            return unit.readings * 2 * box * math.sqrt((columns - 1) * box**2 + a2)
+            # Of x = (u, w) u changes. The farthest u' is -u, or nearer to a right angle where u is most of the row; one
+            # level that becomes another is at a right angle.
+            largest, least = (max(box**2, 1.0), min(box**2, 1.0)) if indicators and columns else (box**2, box**2)
+            if not columns:
+                largest = least = 1.0
+            made = min(unit.together, columns + indicators)
+            changed = made * largest
+            kept = columns * box**2 + indicators - made * least + a2
+            if made == 1 and indicators:
+                number = 4 * box**2 * ((columns - 1) * box**2 + indicators + a2) if columns else 0.0
+                return unit.readings * math.sqrt(max(number, 2 * (columns * box**2 + indicators - 1 + a2) + 1))
+            return unit.readings * (2 * math.sqrt(changed * kept) if kept >= changed else changed + kept)
         case "column":
             raise InputError(
                 "a moments release cannot protect a whole column: replacing one moves every entry of its row of the "

@@ -43,6 +43,8 @@ _MOST_HUBS = 12
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "export.js", "controls.js")
 _FUNCTIONS = {"hermite": "with its square and its cube", "cosines": "as three waves of its rank"}
+_MOST_ODDS = 12  # tables of the strongest edges; fit.json has more
+_SHAPES = ("linear", "curved", "levels")  # as numbers on the page
 _CRITERIA = {
     "ebic": "the extended Bayesian information criterion",
     "stars": "stability of the graph under resampling",
@@ -61,6 +63,8 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
         "distrusted": fit.get("distrusted"),
         "promise": _promise(fit),
         "curved": "strength" in edges.column_names,
+        "levels": bool(fit.get("categorical")),
+        "odds": fit.get("odds", ())[:_MOST_ODDS],
         "shapes": shape_pictures(fit.get("shapes", ())),
         "sentences": fit_sentences(fit),
         "paths": _paths(fit),
@@ -184,6 +188,13 @@ def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
             "whether it is more than a path through a third column could leave. Strengths are smoothed by "
             f"{fit['ridge']:.2g}, the size of the noise."
         )
+    if fit.get("categorical"):
+        sentences.append(
+            f"{len(fit['categorical'])} of the columns {'has' if len(fit['categorical']) == 1 else 'have'} levels "
+            "without an order. Strengths are 0 to 1 for every kind: partial correlations without their sign, and "
+            "Cramer's V with all other columns held fixed. Ordered columns were read as cuts of a hidden normal, so "
+            "their partial correlations are those of what lies behind them."
+        )
     sentences.append(
         f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
         f"{'data has' if fit['form'] == 'rows' else 'release stands for'} {fit['n']:,} rows."
@@ -232,7 +243,9 @@ class Pairs:
         kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value", "strength")
         numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept if key in edges.column_names}
         if "shape" in edges.column_names:
-            numbers["curved"] = np.array([shape == "curved" for shape in edges["shape"].to_pylist()], dtype=np.float64)
+            numbers["curved"] = np.array(
+                [_SHAPES.index(shape) for shape in edges["shape"].to_pylist()], dtype=np.float64
+            )
         return cls(ends[0], ends[1], numbers, edges["selected"].to_numpy().astype(bool))
 
     def links(self, p: int) -> Any:
@@ -315,12 +328,12 @@ def _short(values: FloatArray, rates: Sequence[float] = ()) -> list[float]:
 
 
 def _strength(edge: Edge) -> float:
-    return float(abs(edge.get("strength", edge["partial_correlation"])))
+    return float(abs(edge["strength"] if "strength" in edge else edge["partial_correlation"]))
 
 
 def _sign(edge: Edge) -> str:
-    """The class of the style sheet: a curved dependence has no sign."""
-    if edge.get("shape") == "curved":
+    """The class of the style sheet: a curved dependence, or one on levels without an order, has no sign."""
+    if edge.get("shape") in ("curved", "levels"):
         return "bent"
     return "pos" if edge["partial_correlation"] > 0 else "neg"
 

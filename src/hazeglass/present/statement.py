@@ -10,7 +10,8 @@ from typing import Any
 from markupsafe import Markup
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.bundle.columns import ABSENCE, Column, response_of
+from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.registry import Publication
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
@@ -32,6 +33,22 @@ class ColumnGroup:
 
     names: tuple[str, ...]
     first: Column
+
+    @property
+    def words(self) -> str:
+        """What its cells are made of: a transform, a part of a date, or whether another is missing."""
+        one = self.first
+        of = "" if one.source is None else f" of {one.source}"
+        if one.part == ABSENCE:
+            return f"whether {one.source} is missing"
+        if one.part or one.since:
+            return f"{one.part}{of}" if one.part else f"days since {one.since}{of}"
+        return one.transform or of.strip() or "none"
+
+    @property
+    def kept(self) -> float:
+        """How often a level is answered truly."""
+        return response_of(self.first).kept
 
 
 def summary_html(manifest: Manifest, title: str) -> str:
@@ -156,6 +173,19 @@ def _public_facts(manifest: Manifest) -> list[str]:
         facts.append("The rows were put into a random order that is not recorded.")
     elif manifest.order == "kept":
         facts.append("The order of the rows is public: they stand as they did in the data.")
+    if any(column.levels for column in manifest.columns):
+        facts.append("Levels are a public list: a cell that held anything else counts as missing.")
+    if manifest.unit.together > 1:
+        facts.append(
+            f"Up to {manifest.unit.together} columns are made of one cell of the data. The promise is for that cell: "
+            "all of them change with it."
+        )
+    if any(column.response is not None for column in manifest.columns):
+        facts.append(
+            "Cells of categorical columns were answered at random: with the true level as often as the table below "
+            "says, and else with any other, missing being one of them. The rows hold the levels' numbers, from 0; the "
+            "number behind the last level is a missing cell."
+        )
     if manifest.quoted_newlines:
         facts.append(
             "Quoted cells of a CSV could go over several lines. The promise then needs a file without a stray quote, "
@@ -188,7 +218,8 @@ def _groups(columns: tuple[Column, ...]) -> list[ColumnGroup]:
 
     def alike(column: Column) -> tuple[object, ...]:
         noise = None if column.cell_noise is None else (column.cell_noise.family, column.cell_noise.variance)
-        return (column.kind, column.lower, column.upper, column.reason, column.transform, noise)
+        read = (column.levels, column.source, column.part, column.since, column.response)
+        return (column.kind, column.lower, column.upper, column.reason, column.transform, noise, read)
 
     runs = [list(run) for _, run in groupby(columns, key=alike)]
     return [ColumnGroup(tuple(column.name for column in run), run[0]) for run in runs]

@@ -17,9 +17,9 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import InputError, PlanError
+from hazeglass.errors import DataError, InputError, PlanError
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.units import SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
+from hazeglass.guarantee.units import SEARCH_STEPS, Unit, bisect_radius, fewest_steps_in_ball, questions, radius_grid
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
@@ -30,6 +30,7 @@ __all__ = [
     "answer_noise",
     "clip_to_lattice",
     "lattice_rows",
+    "lattice_steps",
     "private_radius",
     "questions",
     "radius_grid",
@@ -43,6 +44,8 @@ IntArray = npt.NDArray[np.int64]
 _ULP = 2.0**-52  # twice the largest relative error u of one operation
 RADIUS_SHARE = 0.05
 _QUANTILE = 0.95
+_BITS, _SUM_BITS = 16, 61
+_SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 
 
 def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> FloatArray:
@@ -63,9 +66,29 @@ def lattice_rows(rows: FloatArray, centre: FloatArray, stage: Stage) -> FloatArr
     """In place, one row per feature: clip_to_lattice of what a stage sums, about its centre, several times as fast."""
     from hazeglass.publisher.kernels import to_lattice
 
-    longest = _inner_radius(len(rows), stage.steps, stage.radius) if stage.clipped else math.inf
-    to_lattice(rows, centre, float(stage.steps), longest)
+    scored = stage.scored
+    if scored:
+        longest = _inner_radius(scored, stage.steps, stage.radius) if stage.clipped else math.inf
+        to_lattice(rows[:scored], centre[:scored], float(stage.steps), longest)
+    rows[scored:] *= stage.steps  # indicators: a level is so many whole steps, and no row of them is too long
     return rows
+
+
+def lattice_steps(n: int, largest: float, tau: float, weight: float, scored: int, radius: float | None) -> int:
+    """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums of n rows would not fit 64 bits.
+
+    Rows of `scored` numbers that are clipped to a radius need enough of them to stay in their ball when rounded.
+    """
+    if not largest >= _SMALLEST_RADIUS:
+        raise PlanError(f"clip_radius must be at least {_SMALLEST_RADIUS:g}, got {largest:g}. Raise it.")
+    fewest = fewest_steps_in_ball(scored, "moments") / radius if scored and radius is not None else 1.0
+    for bits in range(_BITS, 5, -1):
+        steps = int(2**bits / largest)
+        largest_sum = n * (steps * largest) ** 2
+        largest_noise = 20 * tau * max(steps**2, steps / weight if weight else math.inf)
+        if steps >= max(1.0, fewest) and largest_sum + largest_noise < 2**_SUM_BITS:
+            return steps
+    raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
 def _inner_radius(columns: int, steps: int, radius: float) -> float:

@@ -15,7 +15,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_cells", "invert", "score_cells", "staircase", "to_lattice", "to_unit"]
+__all__ = ["count_cells", "indicate_levels", "invert", "score_cells", "staircase", "to_lattice", "to_unit"]
 
 Words = NDArray[np.uint64]
 FloatArray = NDArray[np.float64]
@@ -272,3 +272,23 @@ def score_cells(
             entry += np.int64(word >> np.uint32(24))
         for feature in range(out.shape[0]):
             out[feature, row] = values[entry, feature]
+
+
+@compiled
+def indicate_levels(
+    units: FloatArray, words: NDArray[np.uint32], step: float, drawn: NDArray[np.uint64], out: FloatArray
+) -> None:
+    """out[level, row] = 1 for the cell's level and 0 for others; a missing cell's level is drawn by its word.
+
+    `drawn` are the levels' cumulative shares in units of 2^-32, without the last, which is all.
+    """
+    for row in range(units.size):
+        value, level = units[row], 0
+        if value == value:
+            level = min(max(int(np.rint((value + 1.0) / step)), 0), out.shape[0] - 1)
+        else:
+            while level < drawn.size and np.uint64(words[row]) >= drawn[level]:
+                level += 1
+        for k in range(out.shape[0]):
+            out[k, row] = 0.0
+        out[level, row] = 1.0

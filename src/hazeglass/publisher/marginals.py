@@ -24,10 +24,12 @@ from hazeglass.features.harmonics import DEGREES, FeatureKind, cosines
 from hazeglass.features.marginal import (
     LOOK_SHARE,
     STEPS,
+    Levels,
     Marginal,
     counts_share,
     first_borders,
     is_last_round,
+    marginal_of,
     next_borders,
     often_missing,
     score_table,
@@ -41,7 +43,15 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, keystream
 from hazeglass.publisher.rows import Block, Cells, Rows
 
-__all__ = ["Encoder", "NoisyMarginals", "exact_counts", "noisy_counts", "publish_marginals", "standard_of"]
+__all__ = [
+    "Encoder",
+    "LevelTable",
+    "NoisyMarginals",
+    "exact_counts",
+    "noisy_counts",
+    "publish_marginals",
+    "standard_of",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -81,15 +91,14 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
     """Look where cells are, at most three times, then count once more with most of the share."""
     size, p = rows.public_size, len(plan.columns)
     own = BudgetFilter(budget.take(marginals_share(plan, size)))
-    steps = [unit_step(column, plan.scale) for column in plan.columns]
-    borders = [first_borders(step) for step in steps]
+    borders = [first_borders(unit_step(one, plan.scale), levels=not one.ordered) for one in plan.columns]
     rounds: list[Round] = []
     counts: list[tuple[Counts, ...]] = []
     known: tuple[Marginal, ...] = ()
-    last = False
+    last, ordered = False, any(one.ordered for one in plan.columns)
     while not last:
         # The last round takes what is left; whether this is it follows from what was released.
-        last = is_last_round(len(rounds), known)
+        last = is_last_round(len(rounds), known, ordered=ordered)
         mu = own.take(1.0 if last else LOOK_SHARE)
         noise = count_noise(plan.unit, p, mu)
         if known:
@@ -104,18 +113,21 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
                 for cuts, part in zip(borders, np.split(noisy, ends[:-1]), strict=True)
             )
         )
-        known = _known(counts, steps)
+        known = _known(counts, plan)
     return NoisyMarginals(tuple(rounds), tuple(counts), known)
+
+
+def _known(counts: Sequence[Sequence[Counts]], plan: Plan) -> tuple[Marginal, ...]:
+    """What all rounds so far say of every column."""
+    return tuple(
+        marginal_of(own, unit_step(one, plan.scale), levels=not one.ordered)
+        for one, own in zip(plan.columns, zip(*counts, strict=True), strict=True)
+    )
 
 
 def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> IntArray:
     """The only place where counts meet noise; every one of them gets its own, whatever the axes are."""
     return exact + draw(noise, exact.size, bits).reshape(exact.shape)
-
-
-def _known(counts: Sequence[Sequence[Counts]], steps: Sequence[float]) -> tuple[Marginal, ...]:
-    """What all rounds so far say of every column."""
-    return tuple(Marginal(*both) for both in zip(zip(*counts, strict=True), steps, strict=True))
 
 
 def exact_counts(rows: Rows, borders: Sequence[FloatArray], engine: Engine) -> list[IntArray]:
@@ -170,12 +182,35 @@ class _ColumnTable:
 
 
 @dataclass(frozen=True, eq=False)
+class LevelTable:
+    """How the cells of a categorical column become indicators: what a missing one is drawn by, in units of 2^-32."""
+
+    step: float
+    drawn: npt.NDArray[np.uint64]
+
+    @classmethod
+    def of(cls, known: Levels) -> LevelTable:
+        """By the released shares."""
+        return cls(known.step, np.rint(np.cumsum(known.shares)[:-1] * 2.0**32).astype(np.uint64))
+
+    @classmethod
+    def even(cls, levels: int) -> LevelTable:
+        """Before anything is known of the column."""
+        return cls(2 / (levels - 1), np.arange(1, levels, dtype=np.uint64) * np.uint64(2**32 // levels))
+
+    @property
+    def levels(self) -> int:
+        """How many."""
+        return self.drawn.size + 1
+
+
+@dataclass(frozen=True, eq=False)
 class Encoder:
     """What a stage takes moments of, from cells. It holds released numbers and no cell.
 
     of      numbers of the columns that take part; empty for all
     box     entries are moved into [-box, box], where cells are protected
-    tables  scores and their cosines
+    tables  scores and their cosines; for a categorical column indicators of its levels, which stand behind all others
     key     of the draws: secret, so that it is neither shown nor sent with the rest (:meth:`without_key`)
     """
 
@@ -183,7 +218,7 @@ class Encoder:
     features: FeatureKind
     of: tuple[int, ...] = ()
     standard: Standard | None = None
-    tables: tuple[_ColumnTable, ...] = ()
+    tables: tuple[_ColumnTable | LevelTable, ...] = ()
     key: bytes = field(default=b"", repr=False)
     box: float | None = None
 
@@ -198,9 +233,14 @@ class Encoder:
         """What a scheduler may see; the key reaches the rows by :attr:`Cells.key`."""
         return replace(self, key=b"")
 
+    @property
+    def levels(self) -> tuple[int, ...]:
+        """How many levels each categorical column has."""
+        return tuple(one.levels for one in self.tables if isinstance(one, LevelTable))
+
     def width(self, columns: int) -> int:
-        """How many features a row has."""
-        return (len(self.of) or columns) * DEGREES[self.features]
+        """How many features a row has, but for indicators of levels."""
+        return ((len(self.of) or columns) - len(self.levels)) * DEGREES[self.features]
 
     def rows(self, cells: Cells, block: Block, start: int, out: FloatArray) -> None:
         """Fill `out`, one row per feature, from a block whose first row has the number `start`."""
@@ -221,12 +261,16 @@ class Encoder:
             self._scores(units, self.key or cells.key, start, out)
 
     def _scores(self, units: FloatArray, key: bytes, start: int, out: FloatArray) -> None:
-        from hazeglass.publisher.kernels import score_cells
+        from hazeglass.publisher.kernels import indicate_levels, score_cells
 
-        size = DEGREES[self.features]
+        size, done, behind = DEGREES[self.features], 0, self.width(len(units))
         words = _words(key, len(units), start, units.shape[1])
         for k, (table, cells) in enumerate(zip(self.tables, units, strict=True)):
             own = np.ascontiguousarray(words[:, k])
+            if isinstance(table, LevelTable):
+                indicate_levels(cells, own, table.step, table.drawn, out[behind : behind + table.levels])
+                behind += table.levels
+                continue
             score_cells(
                 cells,
                 own,
@@ -236,11 +280,14 @@ class Encoder:
                 table.first,
                 table.draws,
                 table.values,
-                out[k * size : (k + 1) * size],
+                out[done : done + size],
             )
+            done += size
 
 
-def _table(known: Marginal, features: FeatureKind, box: float | None) -> _ColumnTable:
+def _table(known: Marginal, features: FeatureKind, box: float | None) -> _ColumnTable | LevelTable:
+    if isinstance(known, Levels):
+        return LevelTable.of(known)
     found = score_table(known)
     scores = found.values / STEPS
     if features == "cosines":

@@ -14,19 +14,26 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import RadiusSearch, Stage, Standard
-from hazeglass.bundle.moments import ReleasedMoments, stage_names
+from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
+from hazeglass.bundle.moments import ReleasedMoments, most_counts, stage_features
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import DataError, PlanError
-from hazeglass.features.harmonics import FeatureKind, features_of
+from hazeglass.features.harmonics import FeatureKind
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
 from hazeglass.features.shaping import BOX, MOST_STAGES, Shape, first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.units import Unit, count_weight, fewest_steps_in_ball, mean_weight, moments_distance
-from hazeglass.publisher.clip import RADIUS_SHARE, answer_noise, lattice_rows, private_radius, radius_grid
+from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
+from hazeglass.publisher.clip import (
+    RADIUS_SHARE,
+    answer_noise,
+    lattice_rows,
+    lattice_steps,
+    private_radius,
+    radius_grid,
+)
 from hazeglass.publisher.marginals import (
     Encoder,
+    LevelTable,
     NoisyMarginals,
     count_noise,
     marginals_share,
@@ -54,9 +61,6 @@ __all__ = [
     "stage_of",
 ]
 
-_BITS = 16
-_SUM_BITS = 61
-_SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 _TILE_CELLS = 1 << 18
 _FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 
@@ -94,12 +98,12 @@ class NoisyMoments:
             diagonal_noise_sd=self.diagonal_noise_sd / rows,
         )
 
-    def released(self, names: tuple[str, ...]) -> ReleasedMoments:
+    def released(self, columns: Sequence[Column]) -> ReleasedMoments:
         """The same with names, as it goes into the bundle."""
         p = self.mean.size
         noise = np.full((p, p), float(self.second_noise_sd))
         np.fill_diagonal(noise, float(self.diagonal_noise_sd))
-        features = features_of(stage_names(names, self.stage), self.stage.features)
+        features = stage_features(columns, self.stage)
         return ReleasedMoments(features, self.mean, self.second, np.full(p, float(self.mean_noise_sd)), noise, self.map)
 
 
@@ -159,11 +163,12 @@ def _shaped_stages(
 ) -> Iterator[NoisyMoments]:
     """Stage after stage until the budget is spent; each one's shape follows from what the one before released."""
     size, p = rows.public_size, encoder.width(len(plan.columns))
-    shape, largest = first_shape(p, shaped=shaped and p > 1), largest_entry(encoder.scale)
+    shape = first_shape(p, shaped=shaped and p > 1, beside=sum(encoder.levels))
+    largest = largest_entry(encoder.scale)
     for number in range(1, MOST_STAGES + 1):
         mu = budget.take(shape.share)
         stage = stage_of(plan.unit, size, mu, shape.length, encoder, shape)
-        noisy = _run_stage(rows, stage, encoder, engine, bits, shape.map)
+        noisy = _run_stage(rows, stage, encoder, engine, bits, shape.whole_map)
         yield noisy
         if shape.share == 1.0:
             return
@@ -185,16 +190,20 @@ def plain_stage(plan: Plan, n: int, mu: float, radius: float | None = None) -> S
 def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, shape: Shape | None = None) -> Stage:
     """A stage of an adaptive release that spends `mu` on rows of about this squared length."""
     mapped = shape is not None and shape.map is not None
-    centre = np.zeros(round(length)) if shape is None else shape.centre
+    centre = np.zeros(round(length)) if shape is None else shape.whole_centre
+    levels = encoder.levels
     if encoder.features == "presence":
         radius = math.sqrt(centre.size)
         made = _stage(unit, n, mu, radius, centre, box=encoder.box, features="presence", of=encoder.of)
     elif encoder.box is not None:
-        made = _stage(unit, n, mu, math.sqrt(centre.size) * encoder.box, centre, box=encoder.box)
+        radius = math.sqrt(centre.size - sum(levels)) * encoder.box
+        made = _stage(unit, n, mu, radius, centre, box=encoder.box, levels=levels)
     else:
-        doubt = (0.0, 1.0) if shape is None else shape.doubt
-        radius = stage_radius(encoder.features, length, n, mu, *doubt)
-        made = _stage(unit, n, mu, radius, centre, features=encoder.features)
+        scored, radius = centre.size > sum(levels), 0.0
+        if scored:
+            doubt = (0.0, 1.0) if shape is None else shape.doubt
+            radius = stage_radius(encoder.features, length, n, mu, *doubt, indicators=len(levels))
+        made = _stage(unit, n, mu, radius, centre, features=encoder.features, levels=levels)
     return replace(made, mapped=mapped)
 
 
@@ -209,10 +218,11 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
         counting = budget.take(marginals_share(plan, n))
         count_noise(plan.unit, p, counting / 10)  # more than any round has
         kind: FeatureKind = "cosines" if plan.dependence == "curved" else "columns"
-        encoder = Encoder("scores", kind, box=BOX if _boxed(plan.unit) else None)
+        tables = tuple(LevelTable.even(len(one.levels)) for one in plan.columns if not one.ordered)
+        encoder = Encoder("scores", kind, tables=tables, box=BOX if _boxed(plan.unit) else None)
         size = encoder.width(p)
         for share in (0.01, 1.0):  # less and more than any stage has; what lies between behaves like its ends
-            shape = first_shape(size, shaped=False)
+            shape = first_shape(size, shaped=False, beside=sum(encoder.levels))
             stage = stage_of(plan.unit, n, math.sqrt(share) * budget.left, size, encoder, shape)
         return [stage]
     if plan.clip_radius != "private":
@@ -227,11 +237,12 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
 def most_draws(plan: Plan) -> int:
     """At most how many draws of noise a release takes; the counts have up to 64 leaves."""
     p, person = len(plan.columns), plan.unit.name == "person"  # then the number of rows is drawn as well
-    size = p * (3 if plan.dependence == "curved" else 1)
+    levels = [len(one.levels) for one in plan.columns if not one.ordered]
+    size = (p - len(levels)) * (3 if plan.dependence == "curved" else 1) + sum(levels)
     stage = size + size * (size + 1) // 2 + person
     if not plan.adaptive:
         return stage + 10
-    return MOST_ROUNDS * p * 65 + (MOST_STAGES + 1) * stage
+    return MOST_ROUNDS * most_counts(plan.columns) + (MOST_STAGES + 1) * stage
 
 
 def most_total_variation(plan: Plan) -> float:
@@ -253,12 +264,16 @@ def _stage(
     box: float | None = None,
     features: FeatureKind = "columns",
     of: tuple[int, ...] = (),
+    levels: tuple[int, ...] = (),
 ) -> Stage:
     """`n` is the public number of rows, or of persons: each has at most `max_rows` rows, and how many is secret."""
-    weight = mean_weight(radius, n, mu)
-    distance = moments_distance(unit, columns=centre.size, radius=radius, mean_weight=weight, box=box or 1.0)
+    scored, longest = centre.size - sum(levels), math.hypot(radius, math.sqrt(len(levels)))
+    weight = mean_weight(longest, n, mu)
+    distance = moments_distance(
+        unit, columns=scored, radius=radius, mean_weight=weight, box=box or 1.0, indicators=len(levels)
+    )
     tau, clipped = distance / mu, box is None
-    fewest = fewest_steps_in_ball(centre.size, "moments") if clipped else 1.0
+    largest = max(box or radius, 1.0 if levels else 0.0)
     person = unit.name == "person"
     return Stage(
         mu=mu,
@@ -266,28 +281,16 @@ def _stage(
         clipped=clipped,
         mean_weight=weight,
         tau=tau,
-        steps=_steps(n * unit.max_rows, box or radius, tau, weight, fewest),
+        steps=lattice_steps(n * unit.max_rows, largest, tau, weight, scored, radius if clipped else None),
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
         features=features,
         of=of,
         box=box,
         rows=0 if person else n,
-        count_weight=count_weight(radius) if person else 0.0,
+        count_weight=count_weight(longest) if person else 0.0,
+        levels=levels,
     )
-
-
-def _steps(n: int, largest: float, tau: float, weight: float, fewest: float) -> int:
-    """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums would not fit 64 bits."""
-    if not largest >= _SMALLEST_RADIUS:
-        raise PlanError(f"clip_radius must be at least {_SMALLEST_RADIUS:g}, got {largest:g}. Raise it.")
-    for bits in range(_BITS, 5, -1):
-        steps = int(2**bits / largest)
-        largest_sum = n * (steps * largest) ** 2
-        largest_noise = 20 * tau * max(steps**2, steps / weight if weight else math.inf)
-        if steps >= 1 and steps * largest >= fewest and largest_sum + largest_noise < 2**_SUM_BITS:
-            return steps
-    raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
 def _run_stage(

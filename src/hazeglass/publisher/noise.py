@@ -21,9 +21,10 @@ from hazeglass.guarantee.lattice import (
     staircase_thresholds,
     total_variation,
 )
+from hazeglass.guarantee.response import BITS, RandomisedResponse
 from hazeglass.publisher.randomness import BitSource
 
-__all__ = ["draw", "total_variation"]
+__all__ = ["draw", "draw_response", "total_variation"]
 
 Integers = NDArray[np.int64]
 
@@ -42,6 +43,14 @@ def draw(noise: LatticeNoise, size: int, bits: BitSource) -> Integers:
     else:
         _draw_by_staircase(_staircase(noise), out, bits)
     return out
+
+
+def draw_response(law: RandomisedResponse, size: int, bits: BitSource) -> Integers:
+    """How many levels each of `size` answers is beyond the true one, counting round: 0 with probability P, each other
+    number with probability q, exactly."""
+    words, ticks = bits.uint64(size) >> np.uint64(64 - BITS), np.uint64(law.ticks)
+    beyond = (words // ticks + np.uint64(1)).astype(np.int64)
+    return np.where(words < np.uint64(law.levels - 1) * ticks, beyond, 0)
 
 
 @dataclass(frozen=True, eq=False)

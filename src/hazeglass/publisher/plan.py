@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
+from datetime import date
 from decimal import Decimal
 from functools import cached_property
 from numbers import Number, Real
@@ -14,17 +15,22 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from hazeglass.bundle.manifest import Column, Form
+from hazeglass.bundle.columns import ABSENCE, Column, origins, together, with_absences
+from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.units import Unit, UnitName
+from hazeglass.guarantee.units import CELL_UNITS, Unit, UnitName
 from hazeglass.publisher.plan_columns import collected, expanded
 from hazeglass.publisher.plan_file import (
+    check_categories,
     check_section,
     check_structure,
+    column_entry,
+    column_of,
+    differing,
     plan_text,
     read_plan,
     toml_document,
@@ -44,7 +50,7 @@ _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
 _MOST_COLUMNS = 100_000
 # At most so many bytes of release.json are about a column, beside its name and reason; about a part; about the rest.
-_COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 440, 170, 1 << 17, 10
+_LEVEL_BYTES, _COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 10, 560, 170, 1 << 17, 10
 _WHOLE = ("readings", "max_rows", "persons")
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
@@ -112,7 +118,7 @@ class Plan:
         return cls(
             **document["release"],
             **document["budget"],
-            columns=collected(lambda entry: Column(**entry), document["columns"]),
+            columns=collected(column_of, document["columns"]),
             text=TextFormat(**document.get("text", {})),
             publication=Publication(**document["publication"]) if document.get("publication") else None,
         )
@@ -136,7 +142,7 @@ class Plan:
             **({"text": text} if text else {}),
             **({"publication": _said(**vars(self.publication))} if self.publication else {}),
             "budget": {**budget, "delta": self.delta},
-            "columns": [_column_document(column) for column in self.columns],
+            "columns": [column_entry(column) for column in self.columns if column.part != ABSENCE],
         }
 
     def save(self, path: str | Path) -> None:
@@ -151,7 +157,8 @@ class Plan:
     @property
     def unit(self) -> Unit:
         """What is protected."""
-        return Unit(self.protects, readings=self.readings or 1, max_rows=self.max_rows or 1)
+        made = together(self.columns) if self.protects in CELL_UNITS else 1
+        return Unit(self.protects, readings=self.readings or 1, max_rows=self.max_rows or 1, together=made)
 
     @cached_property
     def guarantee(self) -> GaussianDP:
@@ -196,7 +203,7 @@ class Plan:
             clip_radius=self.clip_radius,
         )
         usual = {"scale": "scores", "dependence": "linear", "round_integers": False}
-        unusual = _differing({key: getattr(self, key) for key in usual}, usual)
+        unusual = differing({key: getattr(self, key) for key in usual}, usual)
         return {"title": self.title, "form": self.form, "protects": self.protects, **said, **unusual}
 
     def _settle_budget(self) -> None:
@@ -223,15 +230,16 @@ def _columns(given: object) -> tuple[Column, ...]:
     strange = next((entry for entry in columns if not isinstance(entry, Column)), None)
     if strange is not None or columns == (None,):
         raise PlanError(f"columns must be a list of hazeglass.Column, got an entry of type {type(strange).__name__}.")
+    columns = with_absences([replace(column, cell_noise=None, response=None) for column in columns])
     if not 1 <= len(columns) <= _MOST_COLUMNS:
         raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
-    return tuple(column if column.cell_noise is None else replace(column, cell_noise=None) for column in columns)
+    return columns
 
 
 def _plain(value: Any, key: str) -> Any:
     """Numbers as Python writes them, whatever library they came from."""
-    if isinstance(value, np.bool_):
-        return bool(value)
+    if isinstance(value, np.bool_ | date):
+        return value.isoformat() if isinstance(value, date) else bool(value)
     if isinstance(value, bool) or not isinstance(value, Number):
         return value
     try:
@@ -263,17 +271,6 @@ def _said(**values: Any) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def _differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
-    """The values that are not the usual ones; 0 is not False."""
-    return {k: v for k, v in values.items() if not (type(v) is type(usual[k]) and v == usual[k])}
-
-
-def _column_document(column: Column) -> dict[str, Any]:
-    usual = {"transform": None, "noise": "rounded", "reason": ""}
-    entry = {"name": column.name, "kind": column.kind, "lower": column.lower, "upper": column.upper}
-    return {**entry, **_differing({key: getattr(column, key) for key in usual}, usual)}
-
-
 def _check_mu(mu: float) -> None:
     if mu < _SMALLEST_MU:
         raise PlanError(
@@ -300,15 +297,23 @@ def _check_names(plan: Plan) -> None:
     for name in plan.names:
         if name in seen:
             raise PlanError(f"column names must be unique, but the plan names {name!r} twice. Remove one.")
-        if name == plan.id_column:
-            raise PlanError(f"the id column {name!r} must not be released: remove its [[columns]] entry.")
         seen.add(name)
+    sources = origins(plan.columns)
+    if plan.id_column in sources:
+        raise PlanError(f"the id column {plan.id_column!r} must not be released: remove its [[columns]] entry.")
     if not isinstance(plan.text, TextFormat):
         raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
     listed = set(plan.text.names)
-    for name in (*plan.names, *([] if plan.id_column is None else [plan.id_column])):
+    for name in (*sources, *([] if plan.id_column is None else [plan.id_column])):
         if listed and name not in listed:
             raise PlanError(f"the plan names column {name!r}, which is not among text.names. Add it there.")
+    words = set(plan.text.missing)
+    for column in plan.columns:
+        if both := words.intersection(column.levels):
+            raise PlanError(
+                f"column {column.name!r} has the level {min(both)!r}, which text.missing names as a missing cell. "
+                "Remove it from one of the two."
+            )
 
 
 def _check_form(plan: Plan) -> None:
@@ -358,8 +363,12 @@ def _check_mechanism(plan: Plan) -> None:
         raise PlanError('scale = "linear" needs adaptive moments or synthetic rows. Remove it, or adaptive = false.')
     if plan.adaptive and radius is not None:
         raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
+    if form != "table":
+        check_categories(plan.columns, plan.adaptive and plan.scale == "scores" and plan.dependence == "linear")
     if radius is not None and unit not in ("record", "person"):
         raise PlanError(f'clip_radius needs protects = "record" or "person", got {unit!r}. Remove clip_radius.')
+    if radius is not None and form == "table" and any(column.kind == "categorical" for column in plan.columns):
+        raise PlanError("clip_radius needs a table without categorical columns, whose cells have no length. Remove it.")
     if radius == "private" and form == "table":
         raise PlanError('clip_radius = "private" needs form = "moments" or "synthetic"; give a number for a table.')
     box = math.sqrt(len(plan.columns))
@@ -383,8 +392,10 @@ def _check_mechanism(plan: Plan) -> None:
 
 def check_describable(plan: Plan, parts: int = 1) -> None:
     """Refuse, from public numbers alone, a release in so many parts that readers would refuse for its size."""
-    words = json.dumps([[column.name, column.reason] for column in plan.columns], ensure_ascii=False)
-    size = len(words.encode()) + _COLUMN_BYTES * len(plan.columns) + _PART_BYTES * parts + _OTHER_BYTES
+    said = [[column.name, column.reason, column.source, column.levels] for column in plan.columns]
+    words = json.dumps(said, ensure_ascii=False)
+    lines = _LEVEL_BYTES * sum(len(column.levels) for column in plan.columns)
+    size = len(words.encode()) + lines + _COLUMN_BYTES * len(plan.columns) + _PART_BYTES * parts + _OTHER_BYTES
     if size > LARGEST_JSON:
         raise PlanError(
             f"release.json must be at most {LARGEST_JSON:,} bytes for anyone to read it, and {len(plan.columns):,} "

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass._files import new_file
-from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS
+from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
+from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.registry import Publication
 from hazeglass.errors import OutputError, PlanError
 from hazeglass.guarantee.explain import LARGEST_DELTA
@@ -21,8 +22,12 @@ from hazeglass.publisher.plan_columns import all_of, filled, grouped
 
 __all__ = [
     "PLAN_SCHEMA",
+    "check_categories",
     "check_section",
     "check_structure",
+    "column_entry",
+    "column_of",
+    "differing",
     "fill_plan_file",
     "plan_text",
     "read_plan",
@@ -107,6 +112,11 @@ PLAN_SCHEMA: dict[str, Any] = {
                     "transform": {"enum": list(TRANSFORMS)},
                     "noise": {"enum": list(NOISES)},
                     "reason": {"type": "string", "maxLength": 2000},
+                    "levels": {"type": "array"},  # bundle/columns.py says what they must be
+                    "missing": {"enum": list(MISSING)},
+                    "source": {"type": "string", "minLength": 1, "maxLength": 1000},
+                    "part": {"enum": list(PARTS)},
+                    "since": {"type": "string"},
                 },
             },
         },
@@ -194,6 +204,33 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
+def column_of(entry: Mapping[str, Any]) -> Column:
+    """The column of a plan's entry, in which levels stand in the place of bounds."""
+    said = [key for key in ("lower", "upper") if key in entry]
+    if said and entry["kind"] in LEVELLED:
+        raise PlanError(
+            f"column {entry['name']!r} is {entry['kind']}: its levels take the place of bounds. Remove {said[0]}."
+        )
+    return Column(**entry)
+
+
+def differing(values: Mapping[str, Any], usual: Mapping[str, Any]) -> dict[str, Any]:
+    """The values that are not the usual ones; 0 is not False."""
+    return {k: v for k, v in values.items() if not (type(v) is type(usual[k]) and v == usual[k])}
+
+
+def column_entry(column: Column) -> dict[str, Any]:
+    """The other way: what a plan.toml says of a column."""
+    usual = {"transform": None, "noise": "rounded", "reason": "", "missing": "random"}
+    usual |= dict.fromkeys(("source", "part", "since"))
+    entry: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    if not column.levels:
+        entry |= {"lower": column.lower, "upper": column.upper}
+    elif column.part is None:
+        entry["levels"] = list(column.levels)
+    return {**entry, **differing({key: getattr(column, key) for key in usual}, usual)}
+
+
 def plan_text(document: Mapping[str, Any]) -> str:
     """The document with the keys of a plan.toml, written so that reading it gives the same document."""
     check_structure(document)
@@ -261,3 +298,18 @@ def write_new_file(out: str | Path, text: str) -> None:
     """The file appears with all of its text, or not at all, and never in the place of another."""
     with new_file(out) as draft:
         draft.write_text(text, encoding="utf-8", newline="\n")
+
+
+def check_categories(columns: Sequence[Column], scored: bool) -> None:
+    """Indicators of levels stand beside scores, and beside nothing else."""
+    for column in (one for one in columns if not one.ordered):
+        where = f"column {column.name[:100]!r} is categorical"
+        if len(column.levels) > MOST_INDICATORS:
+            raise PlanError(
+                f"{where} and has {len(column.levels)} levels; moments have at most {MOST_INDICATORS}. Merge them."
+            )
+        if not scored:
+            raise PlanError(
+                f'{where}, which needs adaptive moments with scale = "scores" and dependence = "linear". Remove what '
+                "says otherwise, or leave the column out."
+            )

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import asdict, dataclass, replace
+from itertools import combinations_with_replacement
 from typing import Any, Literal
 
 from scipy.optimize import brentq
 from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 
+from hazeglass.bundle.columns import response_of
 from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.features.harmonics import DEGREES
@@ -90,12 +92,21 @@ class DependenceAdvice:
 
 
 @dataclass(frozen=True)
+class KindsPreview:
+    """The smallest strength that two columns of these kinds show, levels being as frequent as each other."""
+
+    kinds: tuple[str, str]
+    detectable: float
+
+
+@dataclass(frozen=True)
 class Preview:
     """Cost and expected quality of a plan.
 
     cell_noise      tables: standard deviation of the noise in a cell, in the column's own (transformed) unit
     variance_noise  other forms: standard deviation of the noise in the column's variance, in that unit squared
     dependence      adaptive moments: what linear and curved ones would show, and which to use
+    kinds           adaptive moments of several kinds of columns: what strength each pair of kinds can show
     passes          fewest and most passes over the rows; how many it takes follows from what is released on the way
     """
 
@@ -110,6 +121,7 @@ class Preview:
     rows_for_equal_noise: float | None
     supposed_spread: float
     dependence: DependenceAdvice | None
+    kinds: tuple[KindsPreview, ...]
     passes: tuple[int, int]
     cautions: tuple[str, ...]
 
@@ -157,6 +169,7 @@ def preview(plan: Plan, rows: int) -> Preview:
         rows_for_equal_noise=_rows_for_equal_noise(plan),
         supposed_spread=SUPPOSED_SPREAD,
         dependence=dependence_advice(plan, rows, _call_threshold(len(plan.columns)), POWER),
+        kinds=kinds_preview(plan, rows),
         passes=passes(plan),
         cautions=cautions(plan, rows),
     )
@@ -259,7 +272,13 @@ def _form_preview(plan: Plan, rows: int) -> FormPreview:
 def _table_error(plan: Plan, rows: int) -> float:
     """Noise of variance N beside a signal of variance 1 turns 1/n into (1 + N)^2 / n."""
     columns = TableMechanism.design(plan, rows).columns
-    ratios = [c.cell_noise.variance / (SUPPOSED_SPREAD * c.half_width) ** 2 for c in columns if c.cell_noise]
+    ratios = [
+        # A level that is answered truly with P and else with q is seen through a factor of P - q.
+        1 / (response_of(c).kept - response_of(c).other) ** 2 - 1
+        if c.cell_noise is None
+        else c.cell_noise.variance / (SUPPOSED_SPREAD * c.half_width) ** 2
+        for c in columns
+    ]
     inflation = 1 + sum(ratios) / len(ratios)
     return math.sqrt((inflation**2 - 1) / rows)
 
@@ -335,6 +354,8 @@ def dependence_advice(plan: Plan, rows: int, threshold: float, power: float) -> 
     """
     if plan.form != "moments" or not plan.adaptive or plan.unit.name not in ("record", "person"):
         return None
+    if not all(column.ordered for column in plan.columns):
+        return None
     sampling = 1 / math.sqrt(rows)
     kinds = (replace(plan, scale="scores", dependence=kind) for kind in ("linear", "curved"))
     linear, curved = (design_stages(kind, rows)[-1].tau / rows for kind in kinds)
@@ -346,6 +367,42 @@ def dependence_advice(plan: Plan, rows: int, threshold: float, power: float) -> 
     worthwhile = curved_detectable <= min(WORTHWHILE, _TIMES_FAINTER * linear_detectable)
     advice: Literal["linear", "curved"] = "curved" if worthwhile else "linear"
     return DependenceAdvice(linear_detectable, curved_detectable, advice, plan.dependence)
+
+
+def kinds_preview(plan: Plan, rows: int) -> tuple[KindsPreview, ...]:
+    """For every pair of kinds among the columns, each with as many levels as its columns have on average.
+
+    A coarse column keeps part of a correlation, so that what is found is divided by that and its noise with it. Of k
+    levels there are k - 1 features, whose noise is larger by sqrt(k); a test of several numbers needs a stronger signal
+    than a test of one (docs/maths/levels.md).
+    """
+    if plan.form == "table" or not plan.adaptive or len({column.kind for column in plan.columns}) < 2:
+        return ()
+    threshold, noise = _call_threshold(len(plan.columns)), _moments_error(plan, rows)
+    made = {}
+    for kind in dict.fromkeys(column.kind for column in plan.columns):
+        levels = [len(column.levels) for column in plan.columns if column.kind == kind]
+        made[kind] = _kind_costs(kind, max(2, round(sum(levels) / len(levels))))
+    found = []
+    for one, other in combinations_with_replacement(made, 2):
+        if one == other and sum(column.kind == one for column in plan.columns) < 2:
+            continue
+        (own, width), (theirs, breadth) = made[one], made[other]
+        degrees = own * theirs
+        signal = math.sqrt(float(chndtrinc(chdtri(degrees, threshold), degrees, 1 - POWER)) / min(own, theirs))
+        error = math.hypot(noise * width * breadth, 1 / math.sqrt(rows) * math.sqrt(_coarse(one) * _coarse(other)))
+        found.append(KindsPreview((one, other), min(1.0, signal * error)))
+    return tuple(found)
+
+
+def _kind_costs(kind: str, levels: int) -> tuple[int, float]:
+    """Features of a column, and what its kind multiplies the noise of one by."""
+    return (levels - 1, math.sqrt(levels)) if kind == "categorical" else (1, _coarse(kind))
+
+
+def _coarse(kind: str) -> float:
+    """What seeing a hidden normal in few levels multiplies errors by."""
+    return {"binary": math.pi / 2, "ordinal": 1.15}.get(kind, 1.0)
 
 
 def passes(plan: Plan) -> tuple[int, int]:

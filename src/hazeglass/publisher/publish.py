@@ -17,7 +17,7 @@ from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, SyntheticNo
 from hazeglass.bundle.moments import marginals_schema, marginals_to_arrow, moments_schema, moments_to_arrow, pooled_rows
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
-from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows, synthetic_width
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
 from hazeglass.compute.engines import Engine, open_engine, spoken
 from hazeglass.compute.places import check_apart
@@ -168,7 +168,7 @@ def check_design(rows: Rows) -> None:
         return
     design_stages(plan, size)
     if plan.form == "synthetic":
-        check_synthetic_size(rows.public_range[1], len(plan.columns))
+        check_synthetic_size(rows.public_range[1], synthetic_width(plan.columns))
 
 
 def _ask_about_people(rows: Rows) -> None:
@@ -273,7 +273,7 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
     plan = rows.plan
     drawn = publish_moments(rows, plan, engine, bits)
     n, loss = pooled_rows([one.stage for one in drawn.stages]), most_total_variation(plan)
-    released = [stage.released(plan.names) for stage in drawn.stages]
+    released = [stage.released(plan.columns) for stage in drawn.stages]
     if drawn.marginals is not None:
         writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
     writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
@@ -290,7 +290,7 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
 def _synthetic_schema(plan: Plan) -> pa.Schema:
     import pyarrow as pa
 
-    whole = [plan.round_integers and column.whole for column in plan.columns]
+    whole = [column.whole and (plan.round_integers or bool(column.levels)) for column in plan.columns]
     return pa.schema([(name, pa.int64() if one else pa.float64()) for name, one in zip(plan.names, whole, strict=True)])
 
 

@@ -15,8 +15,10 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Column
+from hazeglass.bundle.columns import ABSENCE, Column, origins
+from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
@@ -27,7 +29,7 @@ if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     from hazeglass.compute.pieces import Partition, Piece
     from hazeglass.compute.tables import TableSource
 
-__all__ = ["Block", "Cells", "Rows"]
+__all__ = ["Block", "Cells", "Rows", "readings"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -68,7 +70,7 @@ class Cells:
         """
         columns = self.plan.columns
         if self.plan.scale == "scores":
-            columns = tuple(replace(one, transform=None) if one.kind == "integer" else one for one in columns)
+            columns = tuple(replace(one, transform=None) if one.counted else one for one in columns)
         return self._filled(block, columns, math.nan, out)
 
     def _filled(self, block: Block, columns: Sequence[Column], missing: float, out: FloatArray | None) -> FloatArray:
@@ -239,7 +241,7 @@ class Rows:
         """Between which numbers the number of rows lies, as everybody knows; few synthetic rows have no covariance."""
         if self.persons is None or self.plan.form == "table":
             return self.n, self.n
-        least = len(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
+        least = synthetic_width(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
         fewest = max(least, self.persons if self.plan.persons is None else 0)
         return fewest, self.persons * self.plan.unit.max_rows
 
@@ -250,7 +252,8 @@ class Rows:
 
     def _used_pieces(self, key: bytes = b"") -> Iterator[_UsedPiece]:
         ids = () if self.plan.id_column is None else (self.plan.id_column,)
-        for piece, start in zip(self.source.pieces(self.plan.names, ids), self._starts[:-1], strict=True):
+        pieces = self.source.pieces(self.plan.names, ids, readings(self.plan.columns))
+        for piece, start in zip(pieces, self._starts[:-1], strict=True):
             kept, seen = (None, b"") if self._masks is None else self._masks[piece.number]
             yield _UsedPiece(piece, start, kept, seen, key)
 
@@ -287,8 +290,11 @@ class Rows:
 
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
+        meant = {one.name: "dates" if one.part or one.since else "levels" for one in self.plan.columns if _worded(one)}
         for name, cells in sorted(self.unread.items()):
-            what = f"cells of column {name!r} that are no numbers and count as missing: {cells:,}."
+            what = f"cells of column {name!r} that are no {meant.get(name, 'numbers')} and count as missing: {cells:,}."
+            if name in meant and 2 * cells > self.n:
+                what += f" That is most of them: compare the plan's {meant[name]} with how the data writes them."
             if name == BROKEN_LINES:
                 what = f"lines that are no rows and count as rows of missing cells: {cells:,}."
                 if not self.plan.text.quoted_newlines:
@@ -297,10 +303,16 @@ class Rows:
                 what = f"last lines that no newline ends, and that are no rows where a file has one column: {cells:,}."
             _tell(f"publisher only: {what}")
         for name in self._empty:
-            _tell(f"publisher only: column {name!r} holds no number at all.")
+            what = meant.get(name, "numbers").removesuffix("s")
+            _tell(f"publisher only: column {name!r} holds no {what} at all.")
         if self._without_id:
             what = f"rows without a readable id in {self.plan.id_column!r}, which are left out"
             _tell(f"publisher only: {what}: {self._without_id:,}.")
+
+
+def _worded(column: Column) -> bool:
+    """Whether its cells are words or dates."""
+    return bool(column.levels or column.since)
 
 
 class _Fingerprint:
@@ -348,8 +360,20 @@ def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[Bool
     return np.asarray(before[code] + rank < most), int(here[without_id])
 
 
+def readings(columns: Sequence[Column]) -> dict[str, Reading]:
+    """How the cells of each column become numbers: of one that says where another's are missing, as the other's do."""
+    own = {one.name: one for one in columns if one.part != ABSENCE}
+    made = {}
+    for column, source in zip(columns, origins(columns), strict=True):
+        read = own[str(column.source)] if column.part == ABSENCE else column
+        levels = read.levels if read.part is None else ()
+        whole, absence = read.kind == "integer", column.part == ABSENCE
+        made[column.name] = Reading(source, levels, read.part, read.since, whole=whole, absence=absence)
+    return made
+
+
 def _check_columns(plan: Plan, source: TableSource) -> None:
-    for name in (*plan.names, *([plan.id_column] if plan.id_column else [])):
+    for name in (*origins(plan.columns), *([plan.id_column] if plan.id_column else [])):
         if source.names.count(name) != 1:
             # Nothing is said of other columns: in a file without a header their names are the cells of its first row.
             raise DataError(

@@ -1,4 +1,4 @@
-"""A first plan.toml from a table's names and kinds. It asks for bounds and never suggests any.
+"""A first plan.toml from a table's names and kinds. It asks for bounds and levels and never suggests any.
 
 Where the data declares its types (Parquet, data frames) they are taken as they are and no cell is read. A CSV declares
 nothing: its first lines are looked at here, on the publisher's machine, and what they suggest (separator, decimal mark,
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from hazeglass._files import check_new_file
-from hazeglass.bundle.manifest import Column
+from hazeglass.bundle.columns import MOST_LEVELS, Column
 from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
@@ -28,6 +28,11 @@ from hazeglass.publisher.plan_file import toml_value, write_new_file
 __all__ = ["Look", "look_at", "write_scaffold"]
 
 _WHOLE = re.compile(r"[+-]?\d+")
+_MARKS_OF_MISSING = ("?", "-", ".", "*", "#N/A")
+_TRUTHS = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"0", "1"})
+_DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)? ?(Z|[+-]\d\d:?\d\d)?")
+_ID = re.compile(r"(?i:(.*[\W_])?(id|uuid|guid|ssn|iban|e-?mail|phone))|.*[a-z](Id|ID|Uuid|UUID)")
+_LONGEST_WORD = 60  # of a level that is worth a guess
 _ENOUGH = 0.9  # of a column's cells are numbers: the others will count as missing
 _GUESS = "a guess from the first lines: confirm or change"
 
@@ -61,52 +66,92 @@ _TEXT = """
 # at on this machine: confirm or change them, because publishing follows this plan and guesses nothing.
 [text]
 {pairs}
-{warning}{missing}"""
+{warning}{missing}
+"""
 _QUOTED = """\
 # Some quoted cells go over several lines. With quoted_newlines the promise needs a file without a stray quote, because
 # one takes the rows behind it into its own. Without it every line is a row, and those cells break theirs.
 """
 
+_LEVELS = """
+# Levels: which words can a cell of the column hold, as anyone who knows the subject could say without seeing your data?
+# Use the choices of a form, a code book, a classification. Whatever is not listed counts as missing.
+"""
+_BOUNDED = """\
+# lower =                   # to fill in
+# upper =                   # to fill in
+# reason =                  # why the bounds are public, for the statement
+"""
+_LISTED = """\
+# levels =                  # to fill in, {order}
+# reason =                  # why the levels are public, for the statement
+"""
+_BODIES = {
+    "continuous": _BOUNDED,
+    "integer": _BOUNDED,
+    "date": f"""\
+since = "1970-01-01"        # days since then; or, in place of since, lower and upper, kind = "ordinal" and one of
+#                           # part = "hour", part = "weekday", part = "month"
+{_BOUNDED}""",
+    "binary": """\
+# levels = ["no", "yes"]    # its two words, where they are not true and false, yes and no, or 1 and 0
+""",
+    "categorical": _LISTED.format(order='and kind = "ordinal" where they have an order, from the lowest on'),
+    "ordinal": _LISTED.format(order="from the lowest on"),
+}
 _COLUMN = """
 [[columns]]
 {key} = {name}
 kind = "{kind}"{guess}
-# lower =                   # to fill in
-# upper =                   # to fill in
-# reason =                  # why the bounds are public, for the statement
+{body}"""
+_TEXT_COLUMN = """
+# [[columns]]               # text: list its levels, or leave it out where it is free text or an id
+# name = {name}
+# kind = "categorical"
+# levels =
 """
 
 
 @dataclass(frozen=True)
 class Look:
-    """A table's columns ('continuous', 'integer' or 'other'), and how its text seems to be written (None: not text)."""
+    """A table's columns, each of one of the kinds of a plan or a 'date', 'text' that may be anything, an 'id' by its
+    name, or 'other'; and how its text seems to be written (None: not text)."""
 
     kinds: dict[str, str]
     text: TextFormat | None = None
 
     @property
-    def numbers(self) -> dict[str, str]:
-        """The columns that hold numbers."""
-        return {name: kind for name, kind in self.kinds.items() if kind != "other"}
+    def proposed(self) -> dict[str, str]:
+        """The columns that a release can hold."""
+        return {name: kind for name, kind in self.kinds.items() if kind in _BODIES}
 
     @property
     def left_out(self) -> list[str]:
         """The names of the others."""
-        return [name for name, kind in self.kinds.items() if kind == "other"]
+        return [name for name, kind in self.kinds.items() if kind not in _BODIES]
 
 
 def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
     """Write a plan for `data`, to standard output where `out` is "-"; returns what was found."""
     place = None if str(out) == "-" else check_new_file(out)
     look = look_at(data, header=header)
-    if not look.numbers:
-        raise DataError("a plan needs at least one column of numbers, and the data has none.")
+    if not look.proposed and look.text is None:  # where all is declared as text, some of it has levels
+        look = Look({name: "categorical" if kind == "text" else kind for name, kind in look.kinds.items()})
+    if not look.proposed:
+        raise DataError("a plan needs at least one column of numbers, levels or dates, and the data has none.")
     title = Path(data).stem if isinstance(data, str | Path) else "My release"
     text = _HEAD.format(title=toml_value(title), text="" if look.text is None else _text_table(look.text))
     guess = "" if look.text is None else f"   # {_GUESS}"
-    for entry in grouped([{"name": name, "kind": kind} for name, kind in look.numbers.items()]):
-        key = "name" if "name" in entry else "names"
-        text += _COLUMN.format(key=key, name=toml_value(entry[key]), kind=entry["kind"], guess=guess)
+    if not {"categorical", "ordinal", "text"}.isdisjoint(look.kinds.values()):
+        text += _LEVELS
+    proposed = [{"name": name, "kind": kind} for name, kind in look.kinds.items() if kind in _BODIES]
+    for entry in grouped(proposed):
+        key, kind = ("name" if "name" in entry else "names"), entry["kind"]
+        written = "continuous" if kind == "date" else kind
+        text += _COLUMN.format(key=key, name=toml_value(entry[key]), kind=written, guess=guess, body=_BODIES[kind])
+    for name, kind in look.kinds.items():
+        if kind == "text":
+            text += _TEXT_COLUMN.format(name=toml_value(name))
     if place is None:
         sys.stdout.write(text)
     else:
@@ -122,8 +167,10 @@ def _text_table(text: TextFormat) -> str:
     if not text.header:
         lines += ["header = false", f"names = {toml_value(text.names)}   # yours to choose, in the columns' order"]
     warning = _QUOTED if text.quoted_newlines else ""
-    usual = "" if pairs["missing"] else f"# missing = {toml_value(MISSING_WORDS)}   # what a missing cell may hold\n"
-    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=usual)
+    missing = f"missing = {toml_value(text.missing)}   # "
+    usual = text.missing == MISSING_WORDS
+    missing = f"# {missing}what a missing cell may hold" if usual else f"{missing}{_GUESS}"
+    return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=missing)
 
 
 def frame_columns(data: Any, bounds: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
@@ -135,7 +182,7 @@ def frame_columns(data: Any, bounds: Mapping[str, tuple[float, float]]) -> tuple
         lower, upper = fitting[0] if fitting else (None, None)
         return Column(**entry, lower=lower, upper=upper)  # type: ignore[arg-type]
 
-    numbers = look_at(data).numbers
+    numbers = {name: kind for name, kind in look_at(data).kinds.items() if kind in ("continuous", "integer")}
     return collected(column, [{"name": name, "kind": kind} for name, kind in numbers.items()])
 
 
@@ -150,7 +197,7 @@ def look_at(data: Any, *, header: bool = True) -> Look:
         raise DataError("only a CSV can be without a header line: other tables name their columns. Leave it out.")
     source = open_table(data)
     check_names(source.names)
-    return Look(source.kinds())
+    return Look(_without_ids(source.kinds()))
 
 
 def _look_at_text(place: Place, header: bool) -> Look:
@@ -161,7 +208,7 @@ def _look_at_text(place: Place, header: bool) -> Look:
     names = first if header else [f"x{k + 1}" for k in range(len(first))]
     cells = others if header else found.rows
     kinds = {name: _kind([row[k] for row in cells if k < len(row)], text) for k, name in enumerate(names)}
-    return Look(kinds, replace(text, header=header, names=() if header else tuple(names)))
+    return Look(_without_ids(kinds), replace(text, header=header, names=() if header else tuple(names)))
 
 
 def _check_header(names: Sequence[str], text: TextFormat, place: Place) -> None:
@@ -182,7 +229,22 @@ def _check_header(names: Sequence[str], text: TextFormat, place: Place) -> None:
 
 def _kind(cells: Sequence[str], text: TextFormat) -> str:
     said = [cell for cell in map(str.strip, cells) if cell not in text.missing]
-    numbers = [without_thousands(cell, text) for cell in said if is_number(cell, text)]
-    if not numbers or len(numbers) < _ENOUGH * len(said):
+    if not said:
         return "other"
-    return "integer" if all(map(_WHOLE.fullmatch, numbers)) else "continuous"
+    words, numbers = set(said), [without_thousands(cell, text) for cell in said if is_number(cell, text)]
+    if {word.lower() for word in words} in _TRUTHS:
+        return "binary"
+    if len(numbers) >= _ENOUGH * len(said):
+        return "integer" if all(map(_WHOLE.fullmatch, numbers)) else "continuous"
+    if all(map(_DATE.fullmatch, said)):
+        return "date"
+    few = 2 * len(words) <= len(said) and len(words) <= MOST_LEVELS and max(map(len, words)) <= _LONGEST_WORD
+    return "categorical" if few else "text"
+
+
+def _without_ids(kinds: dict[str, str]) -> dict[str, str]:
+    """The same, but whole numbers and text whose name says that they name somebody are ids."""
+    return {
+        name: "id" if kind in ("integer", "text", "categorical") and _ID.fullmatch(name) else kind
+        for name, kind in kinds.items()
+    }

@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import CellNoise, Column
-from hazeglass.errors import PlanError
+from hazeglass.bundle.columns import CellNoise, Column, response_of
+from hazeglass.errors import InputError, PlanError
 from hazeglass.guarantee.lattice import (
     LARGEST_SCALE,
     SMALLEST_SCALE,
@@ -20,9 +20,10 @@ from hazeglass.guarantee.lattice import (
     RoundedGaussian,
     lattice_noise,
 )
+from hazeglass.guarantee.response import RandomisedResponse
 from hazeglass.guarantee.units import fewest_steps_in_ball, table_distance
 from hazeglass.publisher.clip import clip_to_lattice
-from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.noise import draw, draw_response, total_variation
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block
@@ -55,18 +56,15 @@ class TableMechanism:
         distance = table_distance(plan.unit, columns=len(plan.columns), rows=rows, radius=radius)
         # What a change of a cell across its whole range may cost, so that a whole unit costs mu.
         mu_cell = max(2 * plan.guarantee.mu / distance, _SMALLEST_MU)
-        columns = tuple(
-            replace(column, cell_noise=_cell_noise(column, mu_cell, len(plan.columns), radius))
-            for column in plan.columns
-        )
-        return cls(columns, radius)
+        return cls(tuple(_with_noise(column, mu_cell, len(plan.columns), radius) for column in plan.columns), radius)
 
     def noise(self, rows: int, bits: BitSource) -> list[IntArray]:
-        """The noise of some rows, in lattice steps, column by column."""
+        """The noise of some rows, in lattice steps or levels, column by column."""
         return [
-            draw(lattice_noise(column.cell_noise.family, column.cell_noise.scale), rows, bits)
+            draw_response(response_of(column), rows, bits)
+            if column.cell_noise is None
+            else draw(lattice_noise(column.cell_noise.family, column.cell_noise.scale), rows, bits)
             for column in self.columns
-            if column.cell_noise is not None
         ]
 
     def release(self, raw: Block, unit_box: FloatArray, noise: Sequence[IntArray]) -> list[FloatArray | IntArray]:
@@ -74,7 +72,9 @@ class TableMechanism:
         if self.clip_radius is not None:
             unit_box = self._clipped(unit_box)
         return [
-            _noisy_integers(column, raw[k], noise[k])
+            _noisy_levels(column, raw[k], noise[k])
+            if column.cell_noise is None
+            else _noisy_integers(column, raw[k], noise[k])
             if self.keeps_integers(column)
             else _noisy_reals(column, unit_box[:, k], noise[k])
             for k, column in enumerate(self.columns)
@@ -85,7 +85,7 @@ class TableMechanism:
         return _keeps_integers(column, clipped=self.clip_radius is not None)
 
     def total_variation(self) -> float:
-        """Bound on the sampler's distance from the ideal, for one row."""
+        """Bound on the sampler's distance from the ideal, for one row; responses are drawn exactly."""
         return sum(
             total_variation(lattice_noise(c.cell_noise.family, c.cell_noise.scale))
             for c in self.columns
@@ -99,6 +99,16 @@ class TableMechanism:
         assert noise is not None
         steps = round(half / noise.step)
         return clip_to_lattice(unit_box, steps=steps, radius=self.clip_radius) / steps
+
+
+def _with_noise(column: Column, mu_cell: float, columns: int, radius: float | None) -> Column:
+    if column.kind != "categorical":
+        return replace(column, cell_noise=_cell_noise(column, mu_cell, columns, radius))
+    try:
+        law = RandomisedResponse.for_mu(len(column.levels) + 1, mu_cell)
+    except InputError as error:
+        raise PlanError(f"column {column.name!r}: {error}") from None
+    return replace(column, response=law.other)
 
 
 def _cell_noise(column: Column, mu_cell: float, columns: int, radius: float | None) -> CellNoise:
@@ -164,6 +174,13 @@ def _rounded_up(scale: float) -> float:
 def _keeps_integers(column: Column, *, clipped: bool) -> bool:
     """A transform, or a ball shared with other columns, leaves an integer column no lattice of its own."""
     return column.whole and not clipped
+
+
+def _noisy_levels(column: Column, raw: FloatArray, beyond: IntArray) -> IntArray:
+    """A level is counted on round the levels, behind which stands missing."""
+    missing = len(column.levels)
+    place = np.rint(np.nan_to_num(np.clip(raw, 0, missing - 1), nan=missing)).astype(np.int64)
+    return (place + beyond) % (missing + 1)
 
 
 def _noisy_integers(column: Column, raw: FloatArray, noise: IntArray) -> IntArray:

@@ -18,6 +18,7 @@ from typing import Any
 
 from starlette.responses import PlainTextResponse, Response
 
+from hazeglass.bundle.columns import LEVELLED
 from hazeglass.compute.places import SUFFIXES
 from hazeglass.errors import BoundsMissingError, DataError, InputError, PlanError, quotes_no_cell
 from hazeglass.studio.jobs import Job, Operation, Report, Work, too_late_to_cancel
@@ -158,7 +159,7 @@ def look_ahead(document: dict[str, Any], rows: int) -> dict[str, Any]:
 
 
 def _with_stand_ins(document: dict[str, Any]) -> dict[str, Any]:
-    """Columns without usable bounds get bounds of their own, so that the page can look ahead from the start."""
+    """Columns without usable bounds or levels get bounds, so that the page can look ahead from the start."""
     columns = document.get("columns")
     if not isinstance(columns, list):
         return document
@@ -175,18 +176,22 @@ def _with_stand_ins(document: dict[str, Any]) -> dict[str, Any]:
 def _blank(column: Any) -> bool:
     if not isinstance(column, dict):
         return False
+    if column.get("kind") in LEVELLED:
+        levels = column.get("levels", ["false", "true"] if column["kind"] == "binary" else [])
+        listed = [level for level in levels if isinstance(level, str)] if isinstance(levels, list) else []
+        return "part" not in column and (len(set(listed)) < 2 or len(set(listed)) < len(levels))
     lower, upper = column.get("lower", math.nan), column.get("upper", math.nan)
     numbers = all(type(end) in (int, float) and math.isfinite(end) for end in (lower, upper))
     return not (numbers and lower < upper)
 
 
 def check_reasons(document: dict[str, Any]) -> None:
-    """In the studio every pair of bounds comes with the reason for it."""
+    """In the studio all bounds and levels come with the reason for them."""
     for column in document.get("columns") or ():
         if isinstance(column, dict) and not str(column.get("reason") or "").strip():
             raise BoundsMissingError(
-                f"column {str(column.get('name'))[:100]!r} has no reason for its bounds. Say in a few words how anyone "
-                "could know them without seeing the data."
+                f"column {str(column.get('name'))[:100]!r} has no reason for its bounds or levels. Say in a few words "
+                "how anyone could know them without seeing the data."
             )
 
 
@@ -286,13 +291,15 @@ def warm_up() -> None:
 @quotes_no_cell
 def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Names and kinds of the columns, and how a CSV seems to be written; no value and no count."""
+    from hazeglass.bundle.columns import KINDS
     from hazeglass.publisher.scaffold import look_at
 
     report("reading the names of the columns")
     found = look_at(request["data"])
-    if not found.numbers:
-        raise DataError("a release needs at least one column of numbers, and this file has none.")
-    columns = [{"name": name, "kind": kind} for name, kind in found.kinds.items()]
+    kinds = {name: kind if kind in KINDS else "other" for name, kind in found.kinds.items()}
+    if set(kinds.values()) <= {"other"}:
+        raise DataError("a release needs at least one column of numbers or levels, and this file has none.")
+    columns = [{"name": name, "kind": kind} for name, kind in kinds.items()]
     return {"columns": columns, "text": {} if found.text is None else found.text.to_dict()}
 
 

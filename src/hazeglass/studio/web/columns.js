@@ -1,5 +1,5 @@
 // The columns, a page at a time, so that thousands of them are as quick as ten.
-import {draft, idColumn, missing, save} from "./draft.js";
+import {draft, idColumn, levelled, missing, save} from "./draft.js";
 import {element, find, parsed, whole} from "./page.js";
 
 const perPage = window.matchMedia("(max-width: 40rem)").matches ? 6 : 20;
@@ -32,19 +32,20 @@ function card(column) {
   const state = element("span", {className: "state"});
   const show = () => {
     const what = column.use ? missing(column) : "left out";
-    state.textContent = what === "" ? "complete" : what === "bounds" || what === "the reason" ? "needs " + what : what;
+    state.textContent = what === "" ? "complete" : ["bounds", "levels", "the reason"].includes(what) ? "needs " + what : what;
     state.className = "state " + (what === "" ? "ok" : column.use ? "open" : "out");
     box.classList.toggle("out", !column.use);
+    box.classList.toggle("levelled", levelled(column));
   };
   const edited = (key, value) => { column[key] = value; show(); count(); save(); changed(); };
   const text = (key, label, mode) => element("label", {className: "field " + key}, element("span", {}, label),
-    element("input", {type: "text", inputMode: mode, value: column[key], autocomplete: "off", maxLength: key === "reason" ? 2000 : 40, "aria-label": label + " of " + column.name, oninput: (event) => edited(key, event.target.value)}));
+    element("input", {type: "text", inputMode: mode, value: column[key] ?? "", autocomplete: "off", maxLength: key === "reason" ? 2000 : key === "levels" ? 60000 : 40, "aria-label": label + " of " + column.name, oninput: (event) => edited(key, event.target.value)}));
   const select = (key, label, options) => element("label", {className: "field " + key}, element("span", {}, label),
     element("select", {"aria-label": label + " of " + column.name, onchange: (event) => edited(key, event.target.value)}, ...options.map(([value, words]) => element("option", {value, selected: column[key] === value}, words))));
   const use = element("input", {type: "checkbox", checked: column.use, "aria-label": "Release " + column.name, onchange: (event) => edited("use", event.target.checked)});
   const box = element("div", {className: "column"},
     element("div", {className: "name"}, element("label", {className: "tick"}, use, element("b", {title: column.name}, column.name)), state),
-    text("lower", "Lower", "decimal"), text("upper", "Upper", "decimal"),
+    text("lower", "Lower", "decimal"), text("upper", "Upper", "decimal"), text("levels", "Levels, with ; between two", "text"),
     select("kind", "Kind", find("columns").dataset.kinds.split(" ").map((kind) => [kind, kind])),
     select("transform", "Transform", [...find("bulk-transform").options].map((option) => [option.value, option.text])),
     text("reason", "Reason", "text"));

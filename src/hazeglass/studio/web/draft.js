@@ -25,8 +25,20 @@ export const outFolder = () => ({root: draft.data.root, path: draft.data.path.sp
 export const used = () => draft.columns.filter((column) => column.use && column.name !== idColumn());
 export const idColumn = () => draft.release.protects === "person" ? draft.release.id_column : undefined;
 
+// Columns of levels have those in place of bounds; they are written with a semicolon between two.
+export const levelled = (column) => ["ordinal", "categorical", "binary"].includes(column.kind);
+const levels = (column) => (column.levels ?? "").split(";").map((level) => level.trim()).filter((level) => level !== "");
+
 // What keeps a column from being complete, in a few words; empty when nothing does.
 export function missing(column) {
+  if (levelled(column)) {
+    const listed = levels(column);
+    if (listed.length === 0 && column.kind !== "binary") return "levels";
+    if (column.kind === "binary" && ![0, 2].includes(listed.length)) return "binary needs two levels";
+    if (listed.length === 1) return "one level tells nothing";
+    if (new Set(listed).size < listed.length) return "a level is there twice";
+    return column.reason.trim() === "" ? "the reason" : "";
+  }
   const lower = parsed(column.lower), upper = parsed(column.upper);
   if (column.lower === "" || column.upper === "") return "bounds";
   if (Number.isNaN(lower) || Number.isNaN(upper)) return "write bounds as 1000 or 0.5";
@@ -38,12 +50,16 @@ export function missing(column) {
 }
 
 function entry(column) {
-  const made = {name: column.name, kind: column.kind}, lower = parsed(column.lower), upper = parsed(column.upper);
+  const made = {name: column.name, kind: column.kind};
+  if (column.missing) made.missing = column.missing;
+  for (const key of ["source", "part", "since"]) if (column[key]) made[key] = column[key];
+  if (column.reason.trim()) made.reason = column.reason.trim();
+  if (levelled(column)) return levels(column).length && !column.part ? {...made, levels: levels(column)} : made;
+  const lower = parsed(column.lower), upper = parsed(column.upper);
   if (!Number.isNaN(lower)) made.lower = lower;
   if (!Number.isNaN(upper)) made.upper = upper;
   if (column.transform) made.transform = column.transform;
   if (column.noise) made.noise = column.noise;
-  if (column.reason.trim()) made.reason = column.reason.trim();
   return made;
 }
 

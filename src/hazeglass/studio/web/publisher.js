@@ -41,9 +41,9 @@ function takeColumns(place, columns, text) {
   draft.data = place;
   draft.text = text;
   draft.columns = columns.filter((column) => column.kind !== "other").map(({name, kind}) =>
-    before.get(name) ?? {name, kind, use: true, lower: "", upper: "", transform: "", reason: ""});
+    before.get(name) ?? {name, kind, use: true, lower: "", upper: "", levels: "", transform: "", reason: ""});
   draft.others = columns.filter((column) => column.kind === "other").map((column) => column.name);
-  const stem = place.path.split("/").pop().replace(/\.(csv\.gz|csv|tsv|parquet|pq)$/i, "");
+  const stem = place.path.split("/").pop().replace(/\.(csv\.gz|csv|tsv|data\.gz|data|parquet|pq)$/i, "");
   if (!draft.release.title) draft.release.title = stem;
   if (!draft.name) draft.name = stem.replace(/[/\\:*?"<>|]/g, "-").slice(0, 100) + "-release";
   fillForm();
@@ -185,7 +185,7 @@ function takePlan(document) {
     column.use = wanted !== undefined;
     if (wanted === undefined) continue;
     const text = (value) => value === undefined ? "" : String(value);
-    Object.assign(column, {kind: wanted.kind, lower: text(wanted.lower), upper: text(wanted.upper), transform: wanted.transform ?? "", reason: wanted.reason ?? "", noise: wanted.noise});
+    Object.assign(column, {kind: wanted.kind, lower: text(wanted.lower), upper: text(wanted.upper), levels: (wanted.levels ?? []).join("; "), transform: wanted.transform ?? "", reason: wanted.reason ?? "", noise: wanted.noise, missing: wanted.missing, source: wanted.source, part: wanted.part, since: wanted.since});
   }
   fillForm();
   changed();

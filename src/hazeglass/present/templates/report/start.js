@@ -5,7 +5,9 @@ const state = {rate: data.fdr, size: 0, node: null, hover: null, filter: "", oth
 const find = (id) => document.getElementById(id);
 const strength = (pairs.s || pairs.r).map((r) => Math.abs(r) / unit);
 const bent = (k) => pairs.c !== undefined && pairs.c[k] === 1;
-const kind = (k) => bent(k) ? "bent" : pairs.r[k] < 0 ? "neg" : "pos";
+const unordered = (k) => pairs.c !== undefined && pairs.c[k] === 2;
+const word = (k) => unordered(k) ? "levels" : bent(k) ? "curved" : "linear";
+const kind = (k) => bent(k) || unordered(k) ? "bent" : pairs.r[k] < 0 ? "neg" : "pos";
 const strongest = Math.max(1e-6, ...d3.range(Math.min(strength.length, 20000)).map((k) => strength[k]));
 const isEdge = (k) => pairs.q[k] <= state.rate && strength[k] >= state.size;
 const signed = (value) => (value < 0 ? "−" : "+") + Math.abs(value / unit).toFixed(3);
@@ -27,7 +29,9 @@ function chooseEdges() {
 }
 
 function describePair(k) {
-  return names[pairs.i[k]] + " – " + names[pairs.j[k]] + (pairs.s ? "\nstrength " + strength[k].toFixed(3) + ", " + (bent(k) ? "curved" : "linear") + "\nlinear part " : "\npartial correlation ") + signed(pairs.r[k]) +
+  const pair = names[pairs.i[k]] + " – " + names[pairs.j[k]];
+  if (unordered(k)) return pair + "\nstrength " + strength[k].toFixed(3) + "\nq = " + chance(pairs.q[k]);
+  return pair + (pairs.s ? "\nstrength " + strength[k].toFixed(3) + ", " + word(k) + "\nlinear part " : "\npartial correlation ") + signed(pairs.r[k]) +
     "\n95 % interval " + signed(pairs.l[k]) + " to " + signed(pairs.h[k]) + "\nq = " + chance(pairs.q[k]);
 }
 

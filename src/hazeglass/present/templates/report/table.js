@@ -2,7 +2,7 @@
 const body = d3.select("#table tbody"), widest = Math.max(0.05, strongest);
 const values = {
   s: (k) => names[pairs.i[k]], t: (k) => names[pairs.j[k]], r: (k) => pairs.r[k], e: (k) => pairs.e[k],
-  l: (k) => pairs.l[k], a: (k) => strength[k], c: (k) => bent(k) ? 1 : 0, p: (k) => pairs.p[k], q: (k) => pairs.q[k],
+  l: (k) => pairs.l[k], a: (k) => strength[k], c: (k) => pairs.c ? pairs.c[k] : 0, p: (k) => pairs.p[k], q: (k) => pairs.q[k],
 };
 
 function tableRows() {
@@ -33,18 +33,19 @@ function fillRow(k) {
   const row = d3.select(this), sign = kind(k);
   row.append("td").attr("class", "name").text(names[pairs.i[k]]);
   row.append("td").attr("class", "name").text(names[pairs.j[k]]);
-  row.append("td").text(signed(pairs.r[k]));
-  row.append("td").text((pairs.e[k] / unit).toFixed(3));
-  row.append("td").text(signed(pairs.l[k]) + " to " + signed(pairs.h[k]));
+  const none = unordered(k);
+  row.append("td").text(none ? "" : signed(pairs.r[k]));
+  row.append("td").text(none ? "" : (pairs.e[k] / unit).toFixed(3));
+  row.append("td").text(none ? "" : signed(pairs.l[k]) + " to " + signed(pairs.h[k]));
   if (pairs.s) {
     row.append("td").text(strength[k].toFixed(3));
-    row.append("td").text(bent(k) ? "curved" : "linear");
+    row.append("td").text(word(k));
   }
   const picture = row.append("td").append("svg").attr("viewBox", "-100 -9 200 18").attr("aria-hidden", "true");
   const across = (value) => Math.max(-99, Math.min(99, 92 * value / unit / widest));
   picture.append("line").attr("y1", -9).attr("y2", 9);
-  picture.append("line").attr("class", sign).attr("x1", across(pairs.l[k])).attr("x2", across(pairs.h[k]));
-  picture.append("circle").attr("cx", across(pairs.r[k])).attr("r", 3);
+  if (!none) picture.append("line").attr("class", sign).attr("x1", across(pairs.l[k])).attr("x2", across(pairs.h[k]));
+  picture.append("circle").attr("cx", across(none ? pairs.s[k] : pairs.r[k])).attr("r", 3);
   row.append("td").text(chance(pairs.p[k]));
   row.append("td").text(chance(pairs.q[k]));
 }
