@@ -195,5 +195,5 @@ def test_the_ball_grows_where_rows_are_shorter_than_gaussian_ones_when_clipped()
 def test_the_ball_stays_where_noise_is_worse_than_bias_or_rows_are_not_yet_round():
     tight = stage_radius("columns", 10.0, 500, 0.05)
     assert stage_radius("columns", 10.0, 500, 0.05, 0.1, 1.0) == pytest.approx(tight)
-    assert Shape(None, np.zeros(10), 3.0, 0.5, 1.0, 0.1).doubt == (0.0, 0.5)
-    assert Shape(None, np.zeros(10), 9.0, 0.5, 0.5, 0.1).doubt == (0.1, 0.25)
+    assert Shape(None, np.zeros(10), 3.0, 0.5, left=1.0, shortfall=0.1).doubt == (0.0, 0.5)
+    assert Shape(None, np.zeros(10), 9.0, 0.5, left=0.5, shortfall=0.1).doubt == (0.1, 0.25)

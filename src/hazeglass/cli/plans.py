@@ -43,7 +43,7 @@ def new_plan(
 
     Example: hazeglass plan new rows.csv --out plan.toml
     """
-    from hazeglass.publisher.plan_columns import names_an_id
+    from hazeglass.publisher.cautions import names_an_id
     from hazeglass.publisher.scaffold import write_scaffold
 
     look = write_scaffold(data, out, header=not no_header)

@@ -6,14 +6,9 @@ import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from datetime import date
-from decimal import Decimal
 from functools import cached_property
-from numbers import Number, Real
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins, together, with_absences
 from hazeglass.bundle.manifest import Form
@@ -31,6 +26,8 @@ from hazeglass.publisher.plan_file import (
     column_entry,
     column_of,
     differing,
+    plain_document,
+    plain_value,
     plan_text,
     read_plan,
     toml_document,
@@ -51,7 +48,6 @@ _USUAL_TEXT = TextFormat()
 _MOST_COLUMNS = 100_000
 # At most so many bytes of release.json are about a column, beside its name and reason; about a part; about the rest.
 _LEVEL_BYTES, _COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 10, 560, 170, 1 << 17, 10
-_WHOLE = ("readings", "max_rows", "persons")
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
 
@@ -89,7 +85,7 @@ class Plan:
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", _columns(self.columns))
         for field in fields(self):
-            object.__setattr__(self, field.name, _plain(getattr(self, field.name), field.name))
+            object.__setattr__(self, field.name, plain_value(getattr(self, field.name), field.name))
         check_section("release", self._release(self.adaptive))
         check_section(
             "budget", _said(**({"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}), delta=self.delta)
@@ -113,7 +109,7 @@ class Plan:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], data: Any = None) -> Plan:
         """The plan of a document with the keys of a plan.toml."""
-        document = expanded(_plain_document(document), data)
+        document = expanded(plain_document(document), data)
         check_structure(document)
         return cls(
             **document["release"],
@@ -234,37 +230,6 @@ def _columns(given: object) -> tuple[Column, ...]:
     if not 1 <= len(columns) <= _MOST_COLUMNS:
         raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
     return columns
-
-
-def _plain(value: Any, key: str) -> Any:
-    """Numbers as Python writes them, whatever library they came from."""
-    if isinstance(value, np.bool_ | date):
-        return value.isoformat() if isinstance(value, date) else bool(value)
-    if isinstance(value, bool) or not isinstance(value, Number):
-        return value
-    try:
-        number = float(value) if isinstance(value, Real | Decimal) else math.nan
-    except OverflowError:
-        number = math.inf
-    except ValueError:  # a signalling NaN
-        number = math.nan
-    if math.isnan(number):
-        raise PlanError(f"{key} must be a number, got {repr(value)[:100]}.")
-    return int(number) if key in _WHOLE and number.is_integer() else number
-
-
-def _plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for a document, whose whole numbers are left as they were written."""
-
-    def section(given: Any) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        return {key: value if type(value) in (int, float) else _plain(value, str(key)) for key, value in given.items()}
-
-    return {
-        key: [section(entry) for entry in given] if isinstance(given, list) else section(given)
-        for key, given in document.items()
-    }
 
 
 def _said(**values: Any) -> dict[str, Any]:

@@ -22,16 +22,7 @@ _WITH_LEVELS = ("ordinal", "categorical", "binary")  # kinds that have no bounds
 _OF_NUMBERS = ("lower", "upper", "transform")
 _MOST_GAPS = 25
 _FEW = 8  # columns alike that are still written one by one
-_ID = re.compile(
-    r"[a-z]I[dD]$|(?i:(?:^|[_ .-])(?:id|uuid|guid|ssn)$|^(?:customer|patient|person|user|client|subject|participant"
-    r"|household|account|member|student)(?:[_ .-]?(?:no|nr|number|key|code|name))?$)"
-)
 _BLOCK = re.compile(r"(?m)^(?=[ \t]*\[\[columns\]\])")
-
-
-def names_an_id(name: str) -> bool:
-    """Whether a column is called as columns are that say whose row it is."""
-    return _ID.search(name) is not None
 
 
 def patterns(document: Mapping[str, Any]) -> list[str]:

@@ -8,8 +8,13 @@ import secrets
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields
+from datetime import date
+from decimal import Decimal
+from numbers import Number, Real
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hazeglass._files import new_file
 from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
@@ -29,6 +34,8 @@ __all__ = [
     "column_of",
     "differing",
     "fill_plan_file",
+    "plain_document",
+    "plain_value",
     "plan_text",
     "read_plan",
     "toml_document",
@@ -36,6 +43,7 @@ __all__ = [
     "write_new_file",
 ]
 
+_WHOLE = ("readings", "max_rows", "persons")
 _NUMBER = {"type": "number"}
 _PUBLISHED = {"type": "string", "minLength": 1, "maxLength": 2000}
 _WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
@@ -202,6 +210,39 @@ def _where(path: list[Any], document: Mapping[str, Any]) -> str:
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def plain_value(value: Any, key: str) -> Any:
+    """Numbers as Python writes them, whatever library they came from."""
+    if isinstance(value, np.bool_ | date):
+        return value.isoformat() if isinstance(value, date) else bool(value)
+    if isinstance(value, bool) or not isinstance(value, Number):
+        return value
+    try:
+        number = float(value) if isinstance(value, Real | Decimal) else math.nan
+    except OverflowError:
+        number = math.inf
+    except ValueError:  # a signalling NaN
+        number = math.nan
+    if math.isnan(number):
+        raise PlanError(f"{key} must be a number, got {repr(value)[:100]}.")
+    return int(number) if key in _WHOLE and number.is_integer() else number
+
+
+def plain_document(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for a document, whose whole numbers are left as they were written."""
+
+    def section(given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        return {
+            key: value if type(value) in (int, float) else plain_value(value, str(key)) for key, value in given.items()
+        }
+
+    return {
+        key: [section(entry) for entry in given] if isinstance(given, list) else section(given)
+        for key, given in document.items()
+    }
 
 
 def column_of(entry: Mapping[str, Any]) -> Column:

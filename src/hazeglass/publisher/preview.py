@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations_with_replacement
 from typing import Any, Literal
@@ -13,12 +12,13 @@ from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 
 from hazeglass.bundle.columns import response_of
 from hazeglass.bundle.manifest import Form
-from hazeglass.errors import InputError, PrivacyRefusal
+from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.marginal import MOST_ROUNDS
 from hazeglass.features.shaping import MOST_STAGES
-from hazeglass.guarantee.explain import VERY_WEAK_EPSILON, Explanation, explain
+from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.publisher.cautions import cautions
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.table import TableMechanism
@@ -26,8 +26,6 @@ from hazeglass.publisher.table import TableMechanism
 __all__ = [
     "DependenceAdvice",
     "Preview",
-    "cautions",
-    "check_strength",
     "dependence_advice",
     "epsilon_to_see",
     "passes",
@@ -39,10 +37,6 @@ __all__ = [
 SUPPOSED_SPREAD = 1 / 3
 FDR, POWER = 0.1, 0.8
 _STRONG = 0.5  # few edges of real data are stronger
-_WIDE, _FEW_ROWS = 1000, 5
-_PEOPLE = re.compile(
-    r"(?i)\b(?:patient|person|people|customer|client|user|household|student|pupil|citizen|employee)s?\b"
-)
 _TIMES_FAINTER = 1.5  # curved moments are worth their price while linear ones see edges at most so much fainter
 _WHITENING = 1.25  # what whitening the cosines of a column does to the noise
 # A dependence of this strength explains about a tenth of a column's variance; who would miss it should not look for it.
@@ -173,40 +167,6 @@ def preview(plan: Plan, rows: int) -> Preview:
         passes=passes(plan),
         cautions=cautions(plan, rows),
     )
-
-
-def cautions(plan: Plan, rows: int | None = None) -> tuple[str, ...]:
-    """What a careful colleague would ask about a plan, from what it says and from the number of rows."""
-    said = list(explain(plan.guarantee, plan.unit, plan.delta).cautions)
-    if plan.protects in ("entry", "readings", "record") and (found := _PEOPLE.search(plan.title)):
-        said.append(
-            f"The title speaks of {found[0].lower()}, and this plan protects {plan.unit.in_words}. Does one of them "
-            'have several rows? Then use protects = "person" with id_column and max_rows.'
-        )
-    wide = [one.name for one in plan.columns if one.transform is None and 0 < (one.lower or 0) * _WIDE < one.upper]
-    if wide and (plan.form == "table" or plan.scale == "linear"):
-        more = f" and {len(wide) - 1} more" if len(wide) > 1 else ""
-        said.append(
-            f"The bounds of {wide[0]!r}{more} lie a factor of {_WIDE} or more apart: if most values are near the lower "
-            'one, noise hides them. transform = "log" helps, and so do moments with scale = "scores".'
-        )
-    if rows is not None and rows < _FEW_ROWS * len(plan.columns):
-        said.append(f"{rows:,} rows are few for {len(plan.columns)} columns: leave out columns you can do without.")
-    if rows is not None and plan.delta * rows > 1:
-        said.append(
-            f"delta = {plan.delta:g} is more than 1 in {rows:,}: a release could show one whole row in that chance. "
-            "Lower it well below 1 / rows."
-        )
-    return tuple(said)
-
-
-def check_strength(plan: Plan, weak_on_purpose: bool = False) -> None:
-    """A promise that hardly protects is made on purpose or not at all."""
-    if plan.epsilon > VERY_WEAK_EPSILON and not weak_on_purpose:
-        raise PrivacyRefusal(
-            f"{explain(plan.guarantee, plan.unit, plan.delta).cautions[0]} Above {VERY_WEAK_EPSILON:g} a release is "
-            "refused unless you insist with `hazeglass publish --weak-on-purpose`. Or lower epsilon."
-        )
 
 
 def plan_html(plan: Plan) -> str:

@@ -22,16 +22,15 @@ from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.errors import DataError, quotes_no_cell
+from hazeglass.publisher.cautions import names_an_id
 from hazeglass.publisher.plan_columns import collected, grouped
 from hazeglass.publisher.plan_file import toml_value, write_new_file
 
 __all__ = ["Look", "look_at", "write_scaffold"]
 
 _WHOLE = re.compile(r"[+-]?\d+")
-_MARKS_OF_MISSING = ("?", "-", ".", "*", "#N/A")
 _TRUTHS = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"0", "1"})
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)? ?(Z|[+-]\d\d:?\d\d)?")
-_ID = re.compile(r"(?i:(.*[\W_])?(id|uuid|guid|ssn|iban|e-?mail|phone))|.*[a-z](Id|ID|Uuid|UUID)")
 _LONGEST_WORD = 60  # of a level that is worth a guess
 _ENOUGH = 0.9  # of a column's cells are numbers: the others will count as missing
 _GUESS = "a guess from the first lines: confirm or change"
@@ -162,7 +161,6 @@ def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
 def _text_table(text: TextFormat) -> str:
     keys = ("separator", "decimal", "thousands", "encoding", "quoted_newlines")
     pairs = {key: getattr(text, key) or None for key in keys}
-    pairs |= {"missing": None if text.missing == MISSING_WORDS else text.missing}
     lines = [f"{key} = {toml_value(value)}   # {_GUESS}" for key, value in pairs.items() if value is not None]
     if not text.header:
         lines += ["header = false", f"names = {toml_value(text.names)}   # yours to choose, in the columns' order"]
@@ -245,6 +243,6 @@ def _kind(cells: Sequence[str], text: TextFormat) -> str:
 def _without_ids(kinds: dict[str, str]) -> dict[str, str]:
     """The same, but whole numbers and text whose name says that they name somebody are ids."""
     return {
-        name: "id" if kind in ("integer", "text", "categorical") and _ID.fullmatch(name) else kind
+        name: "id" if kind in ("integer", "text", "categorical") and names_an_id(name) else kind
         for name, kind in kinds.items()
     }
