@@ -114,6 +114,13 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
     return raw
 
 
+def with_own_cells(plan: Plan) -> Plan:
+    """The same plan for rows in which every column has cells of its own, also where one is made of another's: an attack
+    chooses all of them, and what cells can be is no part of the promise."""
+    plain = [replace(one, missing="random", source=None, part=None, since=None) for one in plan.columns]
+    return replace(plan, columns=tuple(plain))
+
+
 @dataclass(frozen=True, eq=False)
 class TableAttack:
     """The likelihood-ratio attack on a table: every changed cell moves across its whole range.

@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hazeglass.audit.attack import far_rows, raw_rows
+from hazeglass.audit.attack import far_rows, raw_rows, with_own_cells
 from hazeglass.audit.steps import CountsStep, CountsView, Floats, Pair, StageStep, StageView, Step, View, farthest
 from hazeglass.bundle.manifest import Stage, unit_step
 from hazeglass.compute.engines import get_engine
@@ -325,4 +325,4 @@ def table_of(plan: Plan, unit_box: Floats) -> Rows:
     columns: dict[str, npt.NDArray[Any]] = {name: raw[:, k] for k, name in enumerate(plan.names)}
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
-    return Rows(plan, open_table(pa.table(columns)))
+    return Rows(with_own_cells(plan), open_table(pa.table(columns)))
