@@ -107,7 +107,7 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
             inside = _INVERSE[column.transform](inside)
         if column.counted:
             inside = np.rint(inside)
-        width = column.upper - column.lower
+        width = 0.0 if column.levels else column.upper - column.lower  # beyond them lies nothing
         raw[:, k] = np.where(
             place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)
         )
