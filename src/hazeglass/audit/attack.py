@@ -99,7 +99,7 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
     raw = np.empty_like(unit_box)
     for k, column in enumerate(columns):
         place = unit_box[:, k]
-        inside = column.centre + column.half_width * place
+        inside = column.centre + column.half_width * (np.clip(place, -1, 1) if column.levels else place)
         if column.kind == "categorical":  # from missing to the last level
             raw[:, k] = np.where(place <= -1, np.nan, np.rint(inside))
             continue
@@ -107,7 +107,10 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
             inside = _INVERSE[column.transform](inside)
         if column.counted:
             inside = np.rint(inside)
-        width = 0.0 if column.levels else column.upper - column.lower  # beyond them lies nothing
+        if column.levels:  # anything outside them would be missing
+            raw[:, k] = inside
+            continue
+        width = column.upper - column.lower
         raw[:, k] = np.where(
             place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)
         )
