@@ -164,7 +164,7 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
         return tuple(pa.concat_arrays(arrays) for arrays in zip(*parts, strict=True))
     if isinstance(column, pa.ExtensionArray):
         if column.type.extension_name == "arrow.uuid":
-            return in_plain_arrays(_cells(column), convert)
+            return in_plain_arrays(cells_of(column), convert)
         return in_plain_arrays(_of_other_type(column.storage, column.type.storage_type), convert)
     if coded := _coded(column):
         used = coded.codes.dictionary_encode()
@@ -173,7 +173,7 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
     try:
         return convert(column)
     except (pa.ArrowException, ArithmeticError):  # a type that Arrow knows and cannot convert, a decimal beyond its own
-        return convert(_cells(column))
+        return convert(cells_of(column))
 
 
 def of_field(column: Column, field: pa.Field) -> Column:
@@ -202,11 +202,11 @@ def _taken(values: Column, places: pa.Array) -> Column:
         try:
             return values.take(places)
         except pa.ArrowNotImplementedError:
-            values = _cells(values)
+            values = cells_of(values)
     return [values[place] for place in places.to_pylist()]
 
 
-def _cells(column: pa.Array) -> list[Any]:
+def cells_of(column: pa.Array) -> list[Any]:
     """The cells as Python's objects, each by itself; one that Arrow cannot give is missing."""
     return [_cell(scalar) for scalar in column]
 
