@@ -27,6 +27,7 @@ from hazeglass.guarantee.lattice import lattice_noise
 from hazeglass.guarantee.units import moments_distance
 from hazeglass.publisher import marginals, moments
 from hazeglass.publisher.moments import exact_sums, publish_moments
+from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
@@ -239,3 +240,23 @@ def test_a_wide_plan_is_attacked_in_time(make_plan):
     plan = make_plan(columns=[f"c{k}" for k in range(80)], budget={"mu": 1.0})
     attack = attack_moments(plan, 20_000)
     assert 0.8 < compose([float(np.linalg.norm(step.move)) for step in attack.steps]) <= 1
+
+
+def test_a_plan_with_columns_that_are_made_of_others_is_attacked_like_any():
+    columns = [
+        {
+            "name": "when",
+            "kind": "continuous",
+            "since": "2024-01-01",
+            "lower": 0,
+            "upper": 366,
+            "missing": "informative",
+        },
+        {"name": "month", "kind": "ordinal", "part": "month", "source": "when"},
+        {"name": "ok", "kind": "binary"},
+    ]
+    for unit in ("record", "entry"):
+        document = {"release": {"title": "t", "form": "moments", "protects": unit}, "budget": {"mu": 2.0}}
+        (target,) = targets_of(Plan.from_dict({**document, "columns": columns}))
+        (ratio,) = ratios_of([target], 1 << 12, 3).values()
+        assert 0.0 < ratio <= 1

@@ -150,6 +150,66 @@ def test_days_are_counted_from_the_public_date_on():
     assert read(pa.array([NOON], pa.timestamp("ns", "Asia/Tokyo")), reading) == ([noon], 0)
 
 
+class Odd(str):
+    def __iter__(self):
+        raise RuntimeError("secret")
+
+
+class OddFloat(float):
+    def __ne__(self, other):
+        raise RuntimeError("secret")
+
+    __hash__ = float.__hash__
+
+
+def test_no_cell_of_any_type_makes_reading_fail():
+    cells = [
+        Odd("low"),
+        OddFloat(1.0),
+        np.datetime64("NaT"),
+        np.datetime64("2024", "Y"),
+        [1],
+        {},
+        10**5000,
+        Decimal("sNaN"),
+    ]
+    cells += [
+        datetime.timedelta(1),
+        datetime.datetime.max,
+        datetime.datetime.min,
+        float("-inf"),
+        b"\xff" * 2000,
+        "9" * 2000,
+    ]
+    for reading in (GRADES, Reading("x", ("0", "1")), Reading("x", part="month"), Reading("x", since="2024-01-01")):
+        values, _ = read(cells, reading)
+        assert len(values) == len(cells)
+        alone = [read([cell], reading)[0][0] for cell in cells]
+        assert values == alone
+
+
+def test_no_array_of_any_type_makes_reading_fail():
+    extremes = [-(2**63) + 1, 0, 2**63 - 1]
+    arrays = [
+        *(pa.array(extremes, pa.int64()).view(pa.duration(unit)) for unit in ("s", "ns")),
+        *(
+            pa.array(extremes, pa.int64()).view(pa.timestamp(unit, tz))
+            for unit in ("s", "ns")
+            for tz in (None, "Asia/Tokyo")
+        ),
+        pa.array(extremes, pa.int64()).view(pa.timestamp("us", "No/Where")),
+        pa.array([[1], None, []]),
+        pa.array([{"a": 1}, None, {"a": 2}]),
+        pa.array([b"ab", None, b"cd"], pa.binary(2)),
+        pa.array([Decimal("1.0"), None, Decimal("2.5")]),
+        pa.nulls(3),
+    ]
+    for array in arrays:
+        for reading in (GRADES, Reading("x", ("0", "1")), Reading("x", part="hour"), Reading("x", since="2024-01-01")):
+            values, _ = read(array, reading)
+            assert values == [read(array.slice(k, 1), reading)[0][0] for k in range(3)], (array.type, reading)
+
+
 def test_whole_days_are_those_that_have_passed():
     reading = Reading("x", since="2024-02-28", whole=True)
     assert read([NOON, "2024-02-28 23:59", "2024-02-27 01:00"], reading) == ([1.0, 0.0, -1.0], 0)

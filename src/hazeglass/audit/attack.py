@@ -99,7 +99,7 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
     raw = np.empty_like(unit_box)
     for k, column in enumerate(columns):
         place = unit_box[:, k]
-        inside = column.centre + column.half_width * place
+        inside = column.centre + column.half_width * (np.clip(place, -1, 1) if column.levels else place)
         if column.kind == "categorical":  # from missing to the last level
             raw[:, k] = np.where(place <= -1, np.nan, np.rint(inside))
             continue
@@ -115,6 +115,13 @@ def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:
             place >= 1, column.upper + _BEYOND * width, np.where(place <= -1, column.lower - _BEYOND * width, inside)
         )
     return raw
+
+
+def with_own_cells(plan: Plan) -> Plan:
+    """The same plan for rows in which every column has cells of its own, also where one is made of another's: an attack
+    chooses all of them, and what cells can be is no part of the promise."""
+    plain = [replace(one, missing="random", source=None, part=None, since=None) for one in plan.columns]
+    return replace(plan, columns=tuple(plain))
 
 
 @dataclass(frozen=True, eq=False)

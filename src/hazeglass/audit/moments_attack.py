@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hazeglass.audit.attack import far_rows, raw_rows
+from hazeglass.audit.attack import far_rows, raw_rows, with_own_cells
 from hazeglass.audit.steps import CountsStep, CountsView, Floats, Pair, StageStep, StageView, Step, View, farthest
 from hazeglass.bundle.manifest import Column, Stage, unit_step
 from hazeglass.compute.engines import get_engine
@@ -334,4 +334,4 @@ def table_of(plan: Plan, unit_box: Floats) -> Rows:
     columns: dict[str, Any] = {one.name: _as_written(one, raw[:, k]) for k, one in enumerate(plan.columns)}
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
-    return Rows(plan, open_table(pa.table(columns)))
+    return Rows(with_own_cells(plan), open_table(pa.table(columns)))

@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.audit.certify import Certificate
+from hazeglass.bundle.columns import Column, origins
 from hazeglass.errors import HazeglassError
 from hazeglass.guarantee.units import table_distance
 from hazeglass.publisher.plan import Plan
@@ -180,13 +181,28 @@ def _order(folder: Path) -> str:
 def _rows(plan: Plan, rows: int = ROWS) -> Columns:
     """Made-up rows within the plan's bounds, two for each id, so that a person is still there when one row is not."""
     rng = np.random.default_rng(17)
-    columns: Columns = {}
-    for column in plan.columns:
-        cells = column.lower + (column.upper - column.lower) * rng.uniform(0.05, 0.95, rows)
-        columns[column.name] = np.rint(cells) if column.counted else cells
+    columns = {name: _cells(column, rng.uniform(0.05, 0.95, rows)) for name, column in _made_of(plan).items()}
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(rows) // 2
     return columns
+
+
+def _made_of(plan: Plan) -> dict[str, Column]:
+    """The columns that the data must have, each with the first that is made of it."""
+    found: dict[str, Column] = {}
+    for column, name in zip(plan.columns, origins(plan.columns), strict=True):
+        found.setdefault(name, column)
+    return found
+
+
+def _cells(column: Column, places: npt.NDArray[np.float64]) -> npt.NDArray[Any]:
+    """Cells that the plan reads, from their places between 0 and 1: numbers, days of 2000, or words."""
+    if column.part is not None or column.since is not None:
+        return np.datetime64("2000-01-01") + (365 * places).astype(np.int64)
+    cells = column.lower + (column.upper - column.lower) * places
+    if column.levels:
+        return np.array(column.levels)[np.rint(cells).astype(np.int64)]
+    return np.rint(cells) if column.counted else cells
 
 
 def _batches(plan: Plan, folder: Path) -> Inputs:
@@ -214,8 +230,11 @@ def _parquet_files(plan: Plan, folder: Path) -> Inputs:
 def _spellings(plan: Plan, folder: Path) -> Inputs:
     """The same rows as text, every number written short or long."""
     columns = _rows(plan)
-    short = {name: [f"{cell:.3f}" for cell in cells] for name, cells in columns.items()}
-    long = {name: [cell + "0" * 200 for cell in cells] for name, cells in short.items()}
+    numbers = [name for name, cells in columns.items() if cells.dtype.kind in "fi"]
+    short = {
+        name: [f"{cell:.3f}" for cell in cells] if name in numbers else _words(cells) for name, cells in columns.items()
+    }
+    long = {name: [cell + ("0" if name in numbers else " ") * 200 for cell in cells] for name, cells in short.items()}
     for one in (short, long):
         one |= {plan.id_column: _words(columns[plan.id_column])} if plan.id_column else {}
         one["note"] = ["x" * _NOTE] * ROWS
@@ -229,7 +248,10 @@ def _sorted_rows(plan: Plan, folder: Path) -> Inputs:
     p = len(plan.columns)
     deviation = table_distance(plan.unit, columns=p, rows=ROWS) / plan.guarantee.mu
     rows = int(min(max(ROWS, 400 * deviation**2 / p), _MOST_ROWS))
-    rising = {name: np.sort(cells) for name, cells in _rows(plan, rows).items()}
+    places = np.linspace(0.05, 0.95, rows)
+    rising = {name: _cells(column, places) for name, column in _made_of(plan).items()}
+    if plan.id_column is not None:
+        rising[plan.id_column] = np.arange(rows) // 2
     return pa.table(rising), pa.table({name: cells[::-1] for name, cells in rising.items()})
 
 
@@ -256,7 +278,7 @@ def _one_cell(
     def inputs(plan: Plan, folder: Path) -> Inputs:
         columns = {name: _words(cells[:rows]) for name, cells in _rows(plan).items()}
         columns["note"] = [note] * rows  # a line is never blank
-        name = {"id": plan.id_column, "note": "note"}.get(of) or plan.names[0]
+        name = {"id": plan.id_column, "note": "note"}.get(of) or next(iter(columns))
         if only:
             columns[name][1:] = [""] * (rows - 1)
         changed = columns | {name: [cell, *columns[name][1:]]}
@@ -266,7 +288,8 @@ def _one_cell(
 
 
 def _words(cells: npt.NDArray[Any]) -> list[str]:
-    return [repr(cell) for cell in cells.tolist()]
+    cells = cells.astype(str) if cells.dtype.kind == "M" else cells
+    return [cell if isinstance(cell, str) else repr(cell) for cell in cells.tolist()]
 
 
 def _csv(path: Path, columns: dict[str, list[str]]) -> Path:
@@ -291,7 +314,8 @@ def _by_person(plan: Plan) -> bool:
 def _usual_text(plan: Plan) -> bool:
     """Whether the plan reads a plain CSV; names with a comma or a quote would need more than `_csv` writes."""
     text = getattr(plan, "text", None)
-    plain = all(name == name.strip() and not set(name) & set(',"\r\n') and name != "note" for name in plan.names)
+    words = [*origins(plan.columns), *(level for column in plan.columns for level in column.levels)]
+    plain = all(word == word.strip() and not set(word) & set(',"\r\n') and word != "note" for word in words)
     return plain and (text is None or text == type(text)())
 
 

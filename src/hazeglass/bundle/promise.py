@@ -16,7 +16,7 @@ from itertools import pairwise
 import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
-from hazeglass.bundle.columns import ABSENCE, Column, absence_of, response_of, together
+from hazeglass.bundle.columns import ABSENCE, Column, absence_of, origins, response_of, together
 from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, RadiusSearch, Stage
 from hazeglass.bundle.moments import moment_rows, most_counts, pooled_rows
 from hazeglass.bundle.verify import check_name
@@ -257,16 +257,22 @@ def _check_slack(manifest: Manifest) -> None:
 
 def _table_mu(manifest: Manifest) -> float:
     """The mu that the noise of a table's cells gives for the stated unit."""
-    p, both = len(manifest.columns), list(zip(manifest.columns, manifest.whole_columns, strict=True))
-    distance = table_distance(manifest.unit, columns=p, rows=manifest.n, radius=manifest.clip_radius)
-    # A set: the exact mu of the discrete Gaussian takes up to 50 ms, and columns are often alike.
-    cells = {_cell_range(*one) for one in both if one[0].cell_noise is not None}
-    answers = [response_of(column).mu for column in manifest.columns if column.response is not None]
+    columns, unit = manifest.columns, replace(manifest.unit, together=1)
+    distance = table_distance(unit, columns=len(columns), rows=manifest.n, radius=manifest.clip_radius)
+    known: dict[tuple[LatticeNoise, int], float] = {}  # the exact mu of the discrete Gaussian takes up to 50 ms
+    together: dict[object, list[float]] = {}  # the costs of columns that change together where cells are protected
+    for k, (column, whole, of) in enumerate(zip(columns, manifest.whole_columns, origins(columns), strict=True)):
+        if column.response is not None:
+            cost = response_of(column).mu
+        else:
+            law = _cell_range(column, whole)
+            cost = known[law] if law in known else known.setdefault(law, law[0].mu(law[1]))
+        together.setdefault(of if unit.name in CELL_UNITS else k, []).append(cost)
     if manifest.clip_radius is not None:
-        if answers:
+        if any(column.response is not None for column in columns):
             raise BundleError("release.json clips rows that have levels without order. Do not rely on it.")
-        _check_shared_lattice(manifest.columns, manifest.clip_radius)
-    return max([*(noise.mu(steps) for noise, steps in cells), *answers]) * distance / 2
+        _check_shared_lattice(columns, manifest.clip_radius)
+    return max(math.hypot(*costs) for costs in together.values()) * distance / 2
 
 
 def _check_shared_lattice(columns: Sequence[Column], radius: float) -> None:

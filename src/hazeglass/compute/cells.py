@@ -143,7 +143,7 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
         return tuple(pa.concat_arrays(arrays) for arrays in zip(*parts, strict=True))
     if isinstance(column, pa.ExtensionArray):
         if column.type.extension_name == "arrow.uuid":
-            return in_plain_arrays(_cells(column), convert)
+            return in_plain_arrays(cells_of(column), convert)
         # What other types mean by their numbers (a period's is days, or months) is theirs to know.
         known = is_text(column.type.storage_type)
         return in_plain_arrays(column.storage if known else pa.nulls(len(column)), convert)
@@ -154,7 +154,7 @@ def in_plain_arrays(column: Column, convert: Callable[[Column], Arrays]) -> Arra
     try:
         return convert(column)
     except pa.ArrowNotImplementedError:  # a type that Arrow knows and cannot convert
-        return convert(_cells(column))
+        return convert(cells_of(column))
 
 
 def _coded(column: Column) -> Coded | None:
@@ -173,11 +173,11 @@ def _taken(values: Column, places: pa.Array) -> Column:
         try:
             return values.take(places)
         except pa.ArrowNotImplementedError:
-            values = _cells(values)
+            values = cells_of(values)
     return [values[place] for place in places.to_pylist()]
 
 
-def _cells(column: pa.Array) -> list[Any]:
+def cells_of(column: pa.Array) -> list[Any]:
     """The cells as Python's objects, each by itself; one that Arrow cannot give is missing."""
     return [_cell(scalar) for scalar in column]
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Arrays, Column, in_plain_arrays, is_missing, is_text, number_column
+from hazeglass.compute.cells import Arrays, Column, cells_of, in_plain_arrays, is_missing, is_text, number_column
 from hazeglass.compute.text import TextFormat
 
 _TRUTH = {
@@ -153,9 +153,10 @@ class Reading:
 def _each(column: Column, convert: Callable[[Any, TextFormat], float | None], text: TextFormat) -> Arrays:
     """What `convert` makes of every cell, each of those that occur once, and which cells it could make nothing of."""
     if isinstance(column, list):
-        found = [None if _says_missing(cell, text) else convert(cell, text) for cell in column]
-        strange = [value is None and not _says_missing(cell, text) for cell, value in zip(column, found, strict=True)]
-        return pa.array(found, pa.float64()), pa.array(strange, pa.bool_())
+        found = [_alone(cell, convert, text) for cell in column]
+        return pa.array([value for value, _ in found], pa.float64()), pa.array(
+            [strange for _, strange in found], pa.bool_()
+        )
     kind = column.type
     if is_text(kind):  # a column may say that it is text and hold bytes that are none
         raw = column.cast(pa.large_binary())
@@ -163,12 +164,25 @@ def _each(column: Column, convert: Callable[[Any, TextFormat], float | None], te
     encoded = column.dictionary_encode()
     values = encoded.dictionary
     timed = pt.is_date(kind) or pt.is_timestamp(kind) or pt.is_time(kind)
-    cells = _moments(values) if timed else values.to_pylist()
+    cells = _moments(values) if timed else cells_of(values)
     return tuple(array.take(encoded.indices) for array in _each(cells, convert, text))
+
+
+def _alone(
+    cell: Any, convert: Callable[[Any, TextFormat], float | None], text: TextFormat
+) -> tuple[float | None, bool]:
+    """What a cell is, and whether it is strange; one that raises whatever it is asked is strange."""
+    try:
+        value = None if _says_missing(cell, text) else convert(cell, text)
+        return value, value is None and not _says_missing(cell, text)
+    except Exception:
+        return None, True
 
 
 def _says_missing(cell: Any, text: TextFormat) -> bool:
     if is_missing(cell) or (isinstance(cell, float | np.floating) and cell != cell):
+        return True
+    if isinstance(cell, np.datetime64) and np.isnat(cell):
         return True
     word = _word(cell)
     return word is not None and word.strip() in text.missing
@@ -257,6 +271,17 @@ def _moments(array: pa.Array) -> list[_Moment | None]:
         return [None if one is None else _at(one // _DAY, None, 0) for one in micros(array)]
     if pt.is_time(kind):
         return [None if one is None else _Moment(None, one, None) for one in micros(array)]
-    local = micros(pc.local_timestamp(array) if kind.tz else array)
-    both = zip(local, micros(array), strict=True)
+    both = zip(micros(_local(array)) if kind.tz else micros(array), micros(array), strict=True)
     return [None if here is None or there is None else _Moment(*divmod(here, _DAY), there) for here, there in both]
+
+
+def _local(array: pa.Array) -> pa.Array:
+    """What clocks showed there; null where a zone or a moment has no such clock, each by itself."""
+    try:
+        return pc.local_timestamp(array)
+    except pa.ArrowInvalid:
+        none = pa.nulls(1, pa.timestamp(array.type.unit))
+        if len(array) == 1:
+            return none
+        parts = [_local(array.slice(k, 1)) for k in range(len(array))]
+        return pa.concat_arrays(parts or [none.slice(0, 0)])

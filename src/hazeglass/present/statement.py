@@ -87,9 +87,9 @@ def _public_facts(manifest: Manifest) -> list[str]:
         )
     if any(column.response is not None for column in manifest.columns):
         facts.append(
-            "Cells of categorical columns were answered at random: with the true level as often as the table below "
-            "says, and else with any other, missing being one of them. The rows hold the levels' numbers, from 0; the "
-            "number behind the last level is a missing cell."
+            "Cells of categorical columns were answered at random: with the true level in as many of them as the table "
+            "below says, and else with any other, missing being one of them. The rows hold the levels' numbers, from "
+            "0; the number behind the last level is a missing cell."
         )
     if manifest.quoted_newlines:
         facts.append(

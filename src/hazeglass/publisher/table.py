@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import CellNoise, Column, response_of
+from hazeglass.bundle.columns import CellNoise, Column, origins, response_of
 from hazeglass.errors import InputError, PlanError
 from hazeglass.guarantee.lattice import (
     LARGEST_SCALE,
@@ -21,7 +21,7 @@ from hazeglass.guarantee.lattice import (
     lattice_noise,
 )
 from hazeglass.guarantee.response import RandomisedResponse
-from hazeglass.guarantee.units import fewest_steps_in_ball, table_distance
+from hazeglass.guarantee.units import CELL_UNITS, fewest_steps_in_ball, table_distance
 from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.noise import draw, draw_response, total_variation
 from hazeglass.publisher.plan import Plan
@@ -53,10 +53,14 @@ class TableMechanism:
     def design(cls, plan: Plan, rows: int) -> TableMechanism:
         """Choose each column's lattice and the noise that keeps the plan's promise."""
         radius = None if plan.clip_radius is None else float(plan.clip_radius)
-        distance = table_distance(plan.unit, columns=len(plan.columns), rows=rows, radius=radius)
-        # What a change of a cell across its whole range may cost, so that a whole unit costs mu.
+        p, made_of = len(plan.columns), origins(plan.columns)
+        distance = table_distance(replace(plan.unit, together=1), columns=p, rows=rows, radius=radius)
+        # What a change of a cell across its whole range may cost, so that a whole unit costs mu. Where a unit is cells
+        # of one column, the columns that are made of it share that.
         mu_cell = max(2 * plan.guarantee.mu / distance, _SMALLEST_MU)
-        return cls(tuple(_with_noise(column, mu_cell, len(plan.columns), radius) for column in plan.columns), radius)
+        shares = [made_of.count(name) if plan.unit.name in CELL_UNITS else 1 for name in made_of]
+        both = zip(plan.columns, shares, strict=True)
+        return cls(tuple(_with_noise(one, mu_cell / math.sqrt(share), p, radius) for one, share in both), radius)
 
     def noise(self, rows: int, bits: BitSource) -> list[IntArray]:
         """The noise of some rows, in lattice steps or levels, column by column."""

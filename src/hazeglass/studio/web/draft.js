@@ -33,7 +33,7 @@ const levels = (column) => (column.levels ?? "").split(";").map((level) => level
 export function missing(column) {
   if (levelled(column)) {
     const listed = levels(column);
-    if (listed.length === 0 && column.kind !== "binary") return "levels";
+    if (listed.length === 0 && column.kind !== "binary" && !column.part) return "levels";
     if (column.kind === "binary" && ![0, 2].includes(listed.length)) return "binary needs two levels";
     if (listed.length === 1) return "one level tells nothing";
     if (new Set(listed).size < listed.length) return "a level is there twice";
