@@ -234,10 +234,8 @@ def registry(
     elif not printer.as_json:
         typer.echo(text, nl=False)
     if missing:
-        blanks = f", and stand there as {BLANK}" if form == "opendp" else ""
-        typer.echo(
-            f"note: the plan's [publication] does not say {', '.join(missing)}; they are left out{blanks}.", err=True
-        )
+        blanks = f"stand there as {BLANK}" if form == "opendp" else "are left out"
+        typer.echo(f"note: the plan's [publication] does not say {', '.join(missing)}, which {blanks}.", err=True)
 
 
 _ORIGIN = {
