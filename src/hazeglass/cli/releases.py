@@ -22,7 +22,7 @@ from hazeglass.cli.terminal import (
     table,
 )
 from hazeglass.compute.engines import EngineName
-from hazeglass.errors import SimulationError
+from hazeglass.errors import InputError, SimulationError
 
 if TYPE_CHECKING:
     from hazeglass.bundle.reader import Release
@@ -170,6 +170,8 @@ def pack(
     from hazeglass.bundle.transport import pack
 
     loaded = load(release)
+    if out is None and "://" in release:
+        raise InputError("a release from elsewhere is packed where you say: add --out FILE.zip.")
     target = out or Path(f"{Path(release).resolve()}.zip")
     with printer.watch("packing"):
         pack(loaded.path, target)

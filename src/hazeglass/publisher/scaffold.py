@@ -101,7 +101,7 @@ def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
     look = look_at(data, header=header)
     if not look.numbers:
         raise DataError("a plan needs at least one column of numbers, and the data has none.")
-    title = Path(data).stem if isinstance(data, str | Path) else "My release"
+    title = Path(data).stem if isinstance(data, str | Path) and str(data) != "-" else "My release"
     text = _HEAD.format(title=toml_value(title), text="" if look.text is None else _text_table(look.text))
     guess = "" if look.text is None else f"   # {_GUESS}"
     for entry in grouped([{"name": name, "kind": kind} for name, kind in look.numbers.items()]):
