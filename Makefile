@@ -104,7 +104,7 @@ docs: $(DOCS_STAMP)  ## build the pages into build/docs/html and run the example
 OLDEST_STAMP := .venv-oldest/.installed-from-constraints
 $(OLDEST_STAMP): pyproject.toml constraints/oldest.txt
 	@test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,dask,studio,test]' httpx
+	@.venv-oldest/bin/python -m pip install --quiet --constraint constraints/oldest.txt --editable '.[plot,dask,excel,studio,test]' httpx
 	@touch $@
 
 OLDEST_TESTS := tests/guarantee tests/features tests/bundle tests/publisher/test_plan.py tests/publisher/test_table.py \
@@ -127,7 +127,7 @@ package: .venv-build/bin/twine  ## build sdist and wheel, look into both, run th
 
 TORCH ?= torch
 extras: package  ## the wheel with each extra alone in a clean environment (TORCH=... picks a smaller build of torch)
-	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot gpu grid dask studio --torch '$(TORCH)'
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot gpu grid dask excel studio --torch '$(TORCH)'
 
 PYTHONS ?= python3.12 python3.13
 pythons:  ## every test (or TESTS=...) with other Pythons: make pythons PYTHONS="python3.12 python3.13"

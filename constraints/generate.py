@@ -10,7 +10,7 @@ import tomllib
 from pathlib import Path
 
 HERE = Path(__file__).parent
-EXTRAS = ("plot", "dask", "studio", "test")
+EXTRAS = ("plot", "dask", "excel", "studio", "test")
 HEAD = (
     "# The oldest versions we promise to work with. Made by `python constraints/generate.py`, used by `make oldest`.\n"
 )

@@ -349,7 +349,7 @@ test("another service of this machine gets the cookie and can do nothing with it
   const replay = (path, body) => fetch(new URL(path, studio.base), body === undefined ? {headers} : {method: "POST", headers, body: JSON.stringify(body)});
   const columns = Array.from({length: 8}, (_, k) => ({name: `m${k}`, kind: "continuous", lower: -3, upper: 3, reason: "none"}));
   const wish = {
-    document: {release: {title: "stolen", form: "table", protects: "entry"}, budget: {epsilon: 1e6, delta: 1e-6}, columns},
+    document: {release: {title: "stolen", form: "table", protects: "entry"}, budget: {epsilon: 19, delta: 1e-6}, columns},
     data: {root: 0, path: "große/many rows.csv"}, folder: {root: 0, path: "große"}, name: "stolen", ledger: null, rows: 100000,
   };
   for (const path of ["/publisher/publish", "/publisher/check", "/publisher/preview", "/analyst/upload"]) assert.equal((await replay(path, wish)).status, 401, path);
@@ -365,6 +365,7 @@ test("another service of this machine gets the cookie and can do nothing with it
   }
   assert.equal((await replay("/publisher/folder", {root: 0, path: ""})).status, 401);
   assert.equal(await posted(page, "/publisher/check", JSON.stringify(wish)), 200, "the page itself could have published that");
+  assert.equal(await posted(page, "/publisher/check", JSON.stringify({...wish, document: {...wish.document, budget: {epsilon: 1e6, delta: 1e-6}}})), 409, "but nothing so weak");
   assert.deepEqual(left("stolen"), []);
   server.close();
   await close();

@@ -123,3 +123,13 @@ def test_the_publisher_is_asked_about_people_where_a_column_is_called_as_ids_are
     assert "publisher only: a column of the data is called as ids are. Does one person have several" in done.stderr
     done = hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
     assert "'patient_id' is called as ids are" in done.stdout
+
+
+def test_a_folder_whose_name_ends_in_a_dash_is_a_release_and_not_standard_input(desk):
+    hg.publish(desk / "data.csv", desk / "plan.toml", desk / "release-")
+    assert hazeglass("recover", "release-", "--out", "graph", cwd=desk).returncode == 0
+
+
+def test_a_plan_for_standard_input_has_a_title(desk):
+    done = CliRunner().invoke(app, ["plan", "new", "-", "--out", "-"], input=ROWS)
+    assert 'title = "My release"' in done.output

@@ -26,6 +26,7 @@ PACKAGE = {
     "gpu": "torch",
     "grid": "pandapower",
     "dask": "distributed",
+    "excel": "openpyxl",
     "studio": "uvicorn",
 }
 
@@ -101,6 +102,18 @@ def studio() -> str:
     return "the studio opens and closes"
 
 
+def excel() -> str:
+    """A workbook as data."""
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in [["a", "b"], *([k % 7, k % 5 + k % 7] for k in range(50))]:
+        book.active.append(row)
+    book.save("rows.xlsx")
+    assert hg.recover("rows.xlsx").names == ("a", "b")
+    return "a workbook is read"
+
+
 # ------------------------------------------------------------------------------------- what is said without an extra
 
 
@@ -134,6 +147,9 @@ def without(extra: str) -> str:
         from hazeglass_experiments.grids import make_grid11
 
         return refused_call(make_grid11)
+    if extra == "excel":
+        Path("rows.xlsx").write_bytes(b"")
+        return refused_command("plan", "new", "rows.xlsx", "--out", "excel.toml")
     if extra == "studio":
         return refused_command("studio", ".", "--no-browser")
     where = ("demo-out/publisher/feeder.parquet", "--plan", "demo-out/publisher/plan-moments.toml", "--out", "by-dask")

@@ -30,7 +30,7 @@ from hazeglass.glasso.linalg import FloatArray
 
 _MOST_CELLS = 1 << 25  # of a table held in memory at once, for folds and subsamples: 256 MiB
 _LARGEST_CELL = 1e70  # products of four cells must not overflow
-_TABLES = (*SUFFIXES, "-")
+_TABLES = tuple(SUFFIXES)
 _MOST_NOISE = 0.1  # share of a column's variance that ranks can bear
 _BINS = 40
 
@@ -152,7 +152,7 @@ class Source:
 
 def is_rows(place: str | Path) -> bool:
     """Whether a path names rows and not a release."""
-    return str(place).lower().endswith(_TABLES)
+    return str(place) == "-" or str(place).lower().endswith(_TABLES)
 
 
 def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:

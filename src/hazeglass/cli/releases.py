@@ -22,7 +22,7 @@ from hazeglass.cli.terminal import (
     table,
 )
 from hazeglass.compute.engines import EngineName
-from hazeglass.errors import SimulationError
+from hazeglass.errors import InputError, SimulationError
 
 if TYPE_CHECKING:
     from hazeglass.bundle.reader import Release
@@ -170,6 +170,8 @@ def pack(
     from hazeglass.bundle.transport import pack
 
     loaded = load(release)
+    if out is None and "://" in release:
+        raise InputError("a release from elsewhere is packed where you say: add --out FILE.zip.")
     target = out or Path(f"{Path(release).resolve()}.zip")
     with printer.watch("packing"):
         pack(loaded.path, target)
@@ -234,10 +236,8 @@ def registry(
     elif not printer.as_json:
         typer.echo(text, nl=False)
     if missing:
-        blanks = f", and stand there as {BLANK}" if form == "opendp" else ""
-        typer.echo(
-            f"note: the plan's [publication] does not say {', '.join(missing)}; they are left out{blanks}.", err=True
-        )
+        blanks = f"stand there as {BLANK}" if form == "opendp" else "are left out"
+        typer.echo(f"note: the plan's [publication] does not say {', '.join(missing)}, which {blanks}.", err=True)
 
 
 _ORIGIN = {

@@ -71,9 +71,9 @@ def _entries(
     for entry in columns:
         if len([way for way in _WAYS if way in entry]) > 1:
             raise PlanError("an entry of [[columns]] has one of name, names and match, and one has two. Remove one.")
-    taken = {name for entry in columns for name in _named(entry)}
-    if isinstance(release, dict):
-        taken.add(release.get("id_column"))  # which is never released
+    said = [name for entry in columns for name in _named(entry)]
+    said += [release.get("id_column")] if isinstance(release, dict) else []  # which is never released
+    taken = {name for name in said if isinstance(name, str)}
     made = []
     for entry in columns:
         own = {key: value for key, value in entry.items() if key not in _WAYS}
@@ -123,7 +123,12 @@ def all_of(errors: Sequence[HazeglassError]) -> HazeglassError:
     same = len(set(remedies)) == 1
     shown = [fact if same else str(error) for fact, error in zip(facts, errors, strict=True)]
     more = [f"... and {len(shown) - _MOST_GAPS} more"] if len(shown) > _MOST_GAPS else []
-    gaps = (f"{len(shown)} things are missing or wrong:", *shown[:_MOST_GAPS], *more, *([remedies[0]] if same else []))
+    gaps = (
+        f"{len(shown)} things are missing or wrong:",
+        *shown[:_MOST_GAPS],
+        *more,
+        *([remedies[0]] if same and remedies[0] else []),
+    )
     together = type(max(errors, key=lambda error: error.exit_status))("\n  ".join(gaps))
     together.gaps = gaps
     return together

@@ -34,7 +34,7 @@ export class Browser {
   }
 
   empty() {
-    const what = {data: ".csv, .csv.gz, .tsv, .data or .parquet files", plan: "plan.toml files", ledger: "ledgers", release: "release folders", archive: ".zip archives"};
+    const what = {data: ".csv, .csv.gz, .tsv, .data, .parquet or .xlsx files", plan: "plan.toml files", ledger: "ledgers", release: "release folders", archive: ".zip archives"};
     return "looked for " + this.wanted.map((kind) => what[kind]).join(" and ") + ".";
   }
 

@@ -43,7 +43,7 @@ function takeColumns(place, columns, text) {
   draft.columns = columns.filter((column) => column.kind !== "other").map(({name, kind}) =>
     before.get(name) ?? {name, kind, use: true, lower: "", upper: "", levels: "", transform: "", reason: ""});
   draft.others = columns.filter((column) => column.kind === "other").map((column) => column.name);
-  const stem = place.path.split("/").pop().replace(/\.(csv\.gz|csv|tsv|data\.gz|data|parquet|pq)$/i, "");
+  const stem = place.path.split("/").pop().replace(/\.(csv\.gz|csv|tsv|data\.gz|data|parquet|pq|xlsx)$/i, "");
   if (!draft.release.title) draft.release.title = stem;
   if (!draft.name) draft.name = stem.replace(/[/\\:*?"<>|]/g, "-").slice(0, 100) + "-release";
   fillForm();
