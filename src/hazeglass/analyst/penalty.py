@@ -183,30 +183,29 @@ def given(problem: Problem, alpha: float) -> Choice:
 class PenaltyPath:
     """Decreasing penalties with their fits: those given, or so many from the one that empties the graph.
 
-    The latter extends itself on demand, down to `least`, the smallest that is worth trying, and only as far as
-    estimates are found without trouble. It ends where a graph is too dense to be read or a fit takes too long. Where a
+    The latter go down to `least`, the smallest that is worth trying at first, and on demand further, but only as far as
+    estimates are found without trouble. They end where a graph is too dense to be read or a fit takes too long. Where a
     given penalty is too small for an indefinite covariance, that is moved.
     """
 
     def __init__(self, problem: Problem, alphas: int | npt.ArrayLike = GRID, least: float = 0.0) -> None:
-        self.problem, self._end = problem, ""
+        self.problem, self._stopped, self._extended, self._barely = problem, "", False, False
         self._tol = problem.tol if problem.size == 1 else max(problem.tol, ROUGH)
         norms = block_norms(problem.covariance, problem.size)
         off = ~np.eye(len(norms), dtype=bool) & (problem.weights > 0)
         self.top = 1.0001 * float((norms[off] / problem.weights[off]).max(initial=1e-3))
-        lowest = self._lowest(_LONGEST_SPAN * self.top)
-        self.floor = max(lowest, min(least, self.top))
-        self._end = "noise" if self.floor > lowest else self._end
-        self._stopped = False
+        self.floor = self._lowest(_LONGEST_SPAN * self.top)
+        least = max(self.floor, min(least, self.top))
         self.alphas: list[float] = []
         self.solutions: list[Solution] = []
         self._grid = int(alphas) if isinstance(alphas, int | np.integer) else 0
         if isinstance(alphas, int | np.integer):
             if alphas < 1:
                 raise InputError(f"alphas must be at least one penalty, got {alphas}.")
-            bottom = _FIRST_SPAN * self.top if lowest <= _FIRST_SPAN * self.top else self.floor
+            bottom = _FIRST_SPAN * self.top if self.floor <= _FIRST_SPAN * self.top else least
             grid = _geometric(self.top, bottom, self._grid)
-            self._next = [alpha for alpha in grid if alpha >= 0.999 * self.floor]
+            self._next = [alpha for alpha in grid if alpha >= 0.999 * least]
+            self._noisy = least > max(self.floor, bottom) or (bottom == least > self.floor)
         else:
             wanted = np.sort(np.asarray(alphas, dtype=np.float64).ravel())[::-1]
             if wanted.size == 0 or not np.all(np.isfinite(wanted) & (wanted > 0)):
@@ -222,7 +221,7 @@ class PenaltyPath:
         """The wanted penalty, or the smallest above it at which an estimate is found without trouble."""
         if self.problem.is_safe(wanted):
             return wanted
-        self._end = "barely"
+        self._barely = True
         low, high = wanted, max(self.top, wanted)
         for _ in range(_HALVINGS):
             middle = math.sqrt(low * high)
@@ -232,7 +231,7 @@ class PenaltyPath:
     def fits(self) -> Iterator[Solution]:
         """Fit the penalties that are next, two decades of them at first, one more each time; largest first."""
         if self.alphas:
-            last = self.alphas[-1]
+            self._extended, last = True, self.alphas[-1]
             self._next = _geometric(last / 1.3, max(last / 10, self.floor), max(1, self._grid // 2))
         p = len(self.problem.weights)
         for alpha in self._next:
@@ -242,19 +241,26 @@ class PenaltyPath:
             yield self.solutions[-1]
             dense = self.problem.edges(self.solutions[-1]) > _MOST_DEGREE * p / 2
             if self._grid and (dense or not self.solutions[-1].converged):
-                self._stopped, self._end = True, "dense" if dense else "slow"
+                self._stopped = "dense" if dense else "slow"
                 return
 
     def enough(self) -> None:
         """No smaller penalty is worth trying: the criterion has stopped falling."""
-        self._stopped, self._end = True, "worse"
+        self._stopped = "worse"
+
+    @property
+    def _end(self) -> str:
+        """Why no smaller penalties were tried, a key of _FURTHER; empty where nothing forbade it."""
+        if self._stopped or not self._grid:
+            return self._stopped
+        if self._noisy and not self._extended:
+            return "noise"
+        return "barely" if self._barely and self.alphas[-1] <= 1.01 * self.floor else ""
 
     @property
     def skipped(self) -> str | None:
         """Which penalties were not tried, and why."""
-        if not self._grid or not self._end:
-            return None
-        return f"Penalties below {self.alphas[-1]:.3g} were not tried: {_FURTHER[self._end]}."
+        return f"Penalties below {self.alphas[-1]:.3g} were not tried: {_FURTHER[self._end]}." if self._end else None
 
     def choice(
         self,

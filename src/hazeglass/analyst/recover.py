@@ -120,7 +120,7 @@ def recover(
     curved = _wants_curves(source, dependence, select, device)
     tell = spoken(progress, "recovering") or (lambda step: None)
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
-        tell(Step("correcting the covariance", 0.0))
+        tell(Step("correcting the covariance", 0.05))
         return graph_of(
             source.covariance(workers, curved=curved),
             source.origin,
@@ -156,9 +156,9 @@ def graph_of(
     """
     noisy = noisy.standardised()
     problem = Problem.of(noisy, weights, solver=solver, device=device)
-    tell(Step("choosing the penalty" if alpha is None else "fitting the graph", 0.5))
+    tell(Step("choosing the penalty" if alpha is None else "fitting the graph", 0.7))
     choice = choose(noisy, problem) if alpha is None else given(problem, float(alpha))
-    tell(Step("working out intervals for every pair", 0.8))
+    tell(Step("working out intervals for every pair", 0.85))
     base = pilot(noisy, problem, choice.solution)
     pairs = infer(noisy, base.precision, base.blur)
     edges = _edge_table(noisy, choice, pairs, fdr, all_pairs=all_pairs)

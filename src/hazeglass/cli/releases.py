@@ -308,7 +308,7 @@ def recover(
             all_pairs=all_pairs,
             progress=step,
         )
-        step(Step("writing the report", 0.9))
+        step(Step("writing the report", 0.95))
         graph.save(out, all_pairs=all_pairs)
     edges = graph.selected.to_pylist()
     if graph.fit.get("distrusted") is None:

@@ -122,7 +122,7 @@ def latent_correlations(values: FloatArray, links: Sequence[Link]) -> tuple[Floa
         others = coarse[place + 1 :]
         rho, steepness, far = _inverted(values[i, others], series[place], series[place + 1 :])
         for k in np.flatnonzero(far):
-            rho[k], steepness[k] = _on_curve(float(values[i, others[k]]), *_curve(links[i], links[int(others[k])]))
+            rho[k], steepness[k] = _on_curve(float(values[i, others[k]]), *_curve(links[int(i)], links[int(others[k])]))
         # The curve bends: an error moves rho by its slope here, or on the way from zero, whichever is the greater.
         given = values[i, others]
         chord = np.divide(rho, given, out=np.zeros_like(rho), where=given != 0)

@@ -126,7 +126,7 @@ def graphical_lasso(
     problem = _Problem(covariance, weights, penalize_diagonal, block_size, solver, tol, max_iter, names, device)
     rows = problem.S.shape[0]
     if max_seconds is None and solver == "auto":
-        max_seconds = SECONDS * max(1.0, rows / MANY) ** 2.5
+        max_seconds = SECONDS * max(1.0, rows / MANY) ** 1.5
     return problem.solve(alpha, _start_from(warm_start, rows), Clock(max_seconds))
 
 
