@@ -307,7 +307,8 @@ def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Publish as `hazeglass publish` does; the release appears complete or not at all."""
     from hazeglass.bundle.reader import load
     from hazeglass.publisher.plan import Plan
-    from hazeglass.publisher.cautions import check_strength, passes
+    from hazeglass.publisher.cautions import check_strength
+    from hazeglass.publisher.preview import passes
     from hazeglass.publisher.publish import publish as publish_rows
 
     plan, out = Plan.from_dict(request["document"]), Path(request["out"])
