@@ -306,8 +306,8 @@ def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
 def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Publish as `hazeglass publish` does; the release appears complete or not at all."""
     from hazeglass.bundle.reader import load
-    from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.cautions import check_strength
+    from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.preview import passes
     from hazeglass.publisher.publish import publish as publish_rows
 
