@@ -18,7 +18,6 @@ import numpy.typing as npt
 from hazeglass.bundle.columns import ABSENCE, Column, origins
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
-from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
@@ -362,6 +361,8 @@ def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[Bool
 
 def readings(columns: Sequence[Column]) -> dict[str, Reading]:
     """How the cells of each column become numbers: of one that says where another's are missing, as the other's do."""
+    from hazeglass.compute.readings import Reading  # it loads what reads tables
+
     own = {one.name: one for one in columns if one.part != ABSENCE}
     made = {}
     for column, source in zip(columns, origins(columns), strict=True):
