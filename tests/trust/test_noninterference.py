@@ -774,7 +774,7 @@ WRONGS = {
         [
             COUNTS,
             TRUSTING,
-            (marginals, "is_last_round", lambda n, known: n == 3 or (n > 0 and _exact_missing() % 2 > 0)),
+            (marginals, "is_last_round", lambda n, known, ordered: n == 3 or (n > 0 and _exact_missing() % 2 > 0)),
         ],
         ("moments record", "csv", "missing", "serial"),
     ),
@@ -787,7 +787,11 @@ WRONGS = {
         ("moments record", "csv", "value", "serial"),
     ),
     "a radius that follows from exact sums": (
-        [SUMS, TRUSTING, (moments, "stage_radius", lambda *a: stage_radius(*a) + 1e-9 * float(EXACT["sums"][0][0]))],
+        [
+            SUMS,
+            TRUSTING,
+            (moments, "stage_radius", lambda *a, **k: stage_radius(*a, **k) + 1e-9 * float(EXACT["sums"][0][0])),
+        ],
         ("moments record", "csv", "value", "serial"),
     ),
     "a location that follows from exact counts": (
