@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 
@@ -53,7 +54,12 @@ def assert_names_the_ways_out(message: str, alpha: float, penalize_diagonal: boo
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@settings(
+    max_examples=1000 if os.environ.get("HAZEGLASS_TRUST") == "all" else 150,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+)
 @given(
     kind=st.integers(0, 5),
     p=st.one_of(*[st.integers(2, 20)] * 9, st.integers(21, 100)),  # mostly small, so that the gate stays short
@@ -61,7 +67,7 @@ def assert_names_the_ways_out(message: str, alpha: float, penalize_diagonal: boo
     factor=st.sampled_from(FACTORS),
     penalize_diagonal=st.booleans(),
 )
-def test_a_thousand_indefinite_covariances(
+def test_indefinite_covariances_by_the_hundred(
     kind: int, p: int, seed: int, factor: float, penalize_diagonal: bool
 ) -> None:
     check_case(kind, p, seed, factor, penalize_diagonal)
