@@ -218,10 +218,10 @@ def test_a_centre_from_the_exact_mean_is_caught(monkeypatch):
         (first, _), stage, n = seen[-1]
         return HONEST_SHAPE(before, radius, first / stage.steps / n, *others)
 
-    assert audit_loop(attack, 60).mu < 2
+    assert audit_loop(attack, 200).mu < 2
     monkeypatch.setattr(moments, "exact_sums", remembering)
     monkeypatch.setattr(moments, "next_shape", from_exact)
-    found = audit_loop(attack, 120)
+    found = audit_loop(attack, 200)
     assert found.statistic == "centre of the second stage"
     assert found.mu > 3
 
