@@ -1,6 +1,7 @@
 """Tables of any library and files of any program: their columns come in, and nothing that is not one."""
 
 import io
+import warnings
 
 import duckdb
 import numpy as np
@@ -87,6 +88,18 @@ def test_a_workbook_that_cannot_be_read_gets_one_sentence(tmp_path, monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"hazeglass\[excel\]"):
         read(str(tmp_path / "d.xlsx"))
+
+
+@pytest.mark.parametrize("filter", ["default", "error"])
+def test_a_cell_that_is_no_date_of_excels_is_missing_and_never_told(tmp_path, filter):
+    path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [99999999999, 5]])
+    book = openpyxl.load_workbook(path)
+    book.active["A3"].number_format = "yyyy-mm-dd"
+    book.save(path)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter(filter)
+        assert read(path) == {"a": [1.0, None], "b": [4.0, 5.0]}
+    assert not told
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
