@@ -102,6 +102,11 @@ def test_a_cell_that_is_no_date_of_excels_is_missing_and_never_told(tmp_path, fi
     assert not told
 
 
+def test_the_first_cell_of_text_without_a_header_never_says_what_standard_input_is(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"PAR1,4\n2,5\n")))
+    assert read("-", TextFormat(header=False, names=("a", "b"))) == {"a": [None, 2.0], "b": [4.0, 5.0]}
+
+
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_standard_input_is_read_as_often_as_needed_and_stays_out_of_task_graphs(kind, monkeypatch):
     sink = io.BytesIO()
