@@ -2,6 +2,7 @@
 
 import io
 import warnings
+import zipfile
 
 import duckdb
 import numpy as np
@@ -76,6 +77,16 @@ def test_the_first_sheet_of_a_workbook_is_a_table(tmp_path):
     rows = [["a", " b ", None], [1.0, 4], [2, "5"], [None, "x"], ["3,5", True]]
     read_rows = read(workbook(tmp_path / "d.xlsx", rows), TextFormat(separator=";", decimal=","))
     assert read_rows == {"a": [1.0, 2.0, None, 3.5], "b": [4.0, 5.0, None, 1.0]}
+
+
+def test_a_workbook_that_says_it_is_smaller_than_it_is_loses_no_row(tmp_path):
+    path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [2, 5]])
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part.replace(b'<dimension ref="A1:B3"', b'<dimension ref="A1:A2"'))
+    assert read(path) == {"a": [1.0, 2.0], "b": [4.0, 5.0]}
 
 
 def test_a_workbook_that_cannot_be_read_gets_one_sentence(tmp_path, monkeypatch):
