@@ -122,9 +122,11 @@ class Followed:
 
 def most_loss(plan: Plan) -> float:
     """The distance from the ideal of the most draws that a release may take, however many this one took."""
-    p, size = len(plan.columns), len(plan.columns) * (3 if plan.dependence == "curved" else 1)
+    categories = [len(column.levels) for column in plan.columns if column.kind == "categorical"]
+    size = (len(plan.columns) - len(categories)) * (3 if plan.dependence == "curved" else 1) + sum(categories)
+    counts = sum(max(64, len(column.levels)) + 1 for column in plan.columns)
     stage = size + size * (size + 1) // 2 + (plan.protects == "person")
-    draws = 4 * 65 * p + 9 * stage if plan.adaptive else stage + 10
+    draws = 4 * counts + 9 * stage if plan.adaptive else stage + 10
     return draws * total_variation(RoundedGaussian(2.0**58))
 
 
