@@ -1,6 +1,8 @@
 """Tables of any library and files of any program: their columns come in, and nothing that is not one."""
 
 import io
+import warnings
+import zipfile
 
 import duckdb
 import numpy as np
@@ -77,6 +79,16 @@ def test_the_first_sheet_of_a_workbook_is_a_table(tmp_path):
     assert read_rows == {"a": [1.0, 2.0, None, 3.5], "b": [4.0, 5.0, None, 1.0]}
 
 
+def test_a_workbook_that_says_it_is_smaller_than_it_is_loses_no_row(tmp_path):
+    path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [2, 5]])
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    with zipfile.ZipFile(path, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part.replace(b'<dimension ref="A1:B3"', b'<dimension ref="A1:A2"'))
+    assert read(path) == {"a": [1.0, 2.0], "b": [4.0, 5.0]}
+
+
 def test_a_workbook_that_cannot_be_read_gets_one_sentence(tmp_path, monkeypatch):
     (tmp_path / "d.xlsx").write_bytes(b"PK secret")
     with pytest.raises(DataError, match=r"cannot be read as an Excel workbook; save it anew") as caught:
@@ -87,6 +99,23 @@ def test_a_workbook_that_cannot_be_read_gets_one_sentence(tmp_path, monkeypatch)
     monkeypatch.setitem(__import__("sys").modules, "openpyxl", None)
     with pytest.raises(MissingExtraError, match=r"hazeglass\[excel\]"):
         read(str(tmp_path / "d.xlsx"))
+
+
+@pytest.mark.parametrize("filter", ["default", "error"])
+def test_a_cell_that_is_no_date_of_excels_is_missing_and_never_told(tmp_path, filter):
+    path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [99999999999, 5]])
+    book = openpyxl.load_workbook(path)
+    book.active["A3"].number_format = "yyyy-mm-dd"
+    book.save(path)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter(filter)
+        assert read(path) == {"a": [1.0, None], "b": [4.0, 5.0]}
+    assert not told
+
+
+def test_the_first_cell_of_text_without_a_header_never_says_what_standard_input_is(monkeypatch):
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"PAR1,4\n2,5\n")))
+    assert read("-", TextFormat(header=False, names=("a", "b"))) == {"a": [None, 2.0], "b": [4.0, 5.0]}
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

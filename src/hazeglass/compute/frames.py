@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -63,8 +64,10 @@ def workbook(place: Place) -> tuple[tuple[str, ...], list[list[Any]]]:
             "a workbook needs openpyxl. Install it with: pip install 'hazeglass[excel]', or save the sheet as CSV."
         ) from None
     try:
-        with place.open_file() as file:
+        with place.open_file() as file, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # they quote cells, and a caller may have them raised
             sheet = openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets[0]
+            sheet.reset_dimensions()  # what a file says of its size is often wrong, and rows would be lost
             names, *rows = [list(row) for row in sheet.iter_rows(values_only=True)] or [[]]
     except (DataError, MemoryError):
         raise

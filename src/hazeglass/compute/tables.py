@@ -26,7 +26,7 @@ from hazeglass.compute.cells import Coded, Column, is_text, of_field
 from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index, workbook
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
-from hazeglass.compute.places import Place, expand
+from hazeglass.compute.places import Place, StandardInput, expand
 from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
@@ -200,7 +200,8 @@ def _of_files(data: Any, text: TextFormat) -> TableSource | None:
     if not isinstance(data, str | Path):
         return None
     places = expand(str(data))
-    kinds = {place.kind for place in places}
+    # What came through a pipe has no name, and in text without a header its first letters are a cell.
+    kinds = {"csv" if isinstance(place, StandardInput) and not text.header else place.kind for place in places}
     if len(kinds) > 1:
         raise DataError(
             f"all files of a table must be of one kind, but {str(data)!r} matches {' and '.join(sorted(kinds))} files."
