@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.errors import BoundsMissingError, PlanError
+from hazeglass.errors import BoundsMissingError, PlanError, did_you_mean
 from hazeglass.guarantee.response import RandomisedResponse
 
 Scale = Literal["scores", "linear", "public"]
@@ -230,8 +230,9 @@ def _check_words(column: Column) -> None:
     for key, allowed in words:
         value = getattr(column, key)
         if not isinstance(value, str | None) or value not in allowed:
-            choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
-            raise PlanError(f"{_where(column)}: {key} must be one of {choices}, got {short(value)}.")
+            choices = [choice for choice in allowed if choice is not None]
+            listed, meant = ", ".join(map(repr, choices)), did_you_mean(value, choices)
+            raise PlanError(f"{_where(column)}: {key} must be one of {listed}, got {short(value)}.{meant}")
     for key, longest in (("reason", 2000), ("source", 1000)):
         value = getattr(column, key)
         unsaid = value is None and key == "source"
