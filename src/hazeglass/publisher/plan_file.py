@@ -182,9 +182,8 @@ def _sentence(error: Any, document: Mapping[str, Any]) -> str:
         case "additionalProperties":
             known = sorted(error.schema["properties"])
             unknown = next(key for key in error.instance if key not in known)
-            return (
-                f"{where} does not know {_short(unknown)}.{did_you_mean(unknown, known)} Known are: {', '.join(known)}."
-            )
+            meant = did_you_mean(unknown, known)
+            return f"{where} does not know {_short(unknown)}.{meant} Known are: {', '.join(known)}."
         case "enum":
             allowed = ", ".join(map(repr, error.validator_value))
             meant = did_you_mean(error.instance, error.validator_value)
