@@ -184,6 +184,9 @@ def export(
     printer: Printer,
     release: ReleaseArgument,
     out: Annotated[Path, typer.Option(help="A new file for the rows: .csv or .parquet.")],
+    words: Annotated[
+        bool, typer.Option("--words", help="Write levels as words, not as numbers from 0, where they have no noise.")
+    ] = False,
     key: KeyOption = None,
 ) -> None:
     """Write the rows of a table or synthetic release into one file, for programs that read CSV or Parquet.
@@ -195,7 +198,7 @@ def export(
 
     loaded = load(release, key=key)
     with printer.watch("writing rows"):
-        write_rows(loaded, out)
+        write_rows(loaded, out, words=words)
     printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {len(loaded.columns)} columns.")
     printer.answer({"out": str(out), "rows": loaded.n, "columns": list(loaded.manifest.names)})
 
