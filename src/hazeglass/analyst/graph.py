@@ -289,8 +289,8 @@ class Graph:
         return save(self, Path(out), all_pairs=all_pairs)
 
     def __repr__(self) -> str:
-        alpha = self.fit["alpha"]
-        return f"<Graph: {len(self.names)} nodes, {self.selected.num_rows} edges, alpha={alpha:.4g}>"
+        alpha, edges = self.fit["alpha"], self.selected.num_rows
+        return f"<Graph: {len(self.names)} nodes, {edges} edge{'' if edges == 1 else 's'}, alpha={alpha:.4g}>"
 
     def _repr_html_(self) -> str:
         """The interactive page for notebooks; of a large graph a short table."""

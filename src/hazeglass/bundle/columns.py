@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -122,6 +122,13 @@ class Column:
         for key in ("lower", "upper"):
             object.__setattr__(self, key, _number(self, key))
         _check_bounds(self)
+
+    def __repr__(self) -> str:
+        """What was said of it, and nothing that goes without saying."""
+        implied = ("lower", "upper") if self.levels else ()
+        said = [(one.name, getattr(self, one.name)) for one in fields(self)[2:] if one.name not in implied]
+        told = (f"{key}={value!r}" for key, value in said if value not in (None, "", (), "rounded", "random"))
+        return f"Column({', '.join([repr(self.name), repr(self.kind), *told])})"
 
     def transformed(self, values: FloatArray) -> FloatArray:
         """The public transform of values that already lie within the bounds."""
