@@ -17,6 +17,7 @@ import hazeglass as hg
 from hazeglass.analyst.recover import Step
 from hazeglass.cli import terminal
 from hazeglass.cli.app import app
+from hazeglass.cli.plans import show_preview
 from hazeglass.cli.releases import show_edges
 from hazeglass.cli.terminal import Printer
 
@@ -320,3 +321,17 @@ def test_edges_of_mixed_columns_keep_their_names_whole_in_a_terminal_of_80(capsy
     assert any("levels without an order" in line for line in lines)
     show_edges(edges[1:], Console(width=80))
     assert "without an order" not in capsys.readouterr().out
+
+
+def test_a_preview_of_mixed_columns_shows_strengths_as_one_table_of_kinds(capsys):
+    columns = [
+        hg.Column("sex", "binary"),
+        hg.Column("smokes", "binary"),
+        hg.Column("ward", "categorical", levels=["AB", "C"]),
+    ]
+    show_preview(hg.Plan(title="t", form="moments", mu=1.0, columns=columns).preview(5000), Console(width=80))
+    out = capsys.readouterr().out
+    assert re.search(r"^ +binary  categorical$", out, re.MULTILINE)
+    numbers = re.findall(r"^(?:binary|categorical) +(0\.\d+) *(0\.\d+)?$", out, re.MULTILINE)
+    assert [len(row) for row in numbers] == [2, 2]
+    assert numbers[0][1] == numbers[1][0], "the same pair of kinds either way round"
