@@ -226,7 +226,6 @@ def test_moments_that_no_rows_have_end_in_a_sentence(make_plan, table, tmp_path,
     part = release.path / "moments.parquet"
     honest = pq.read_table(part)
     write_part(honest.set_column(5, "value", pa.array(honest["value"].to_numpy() * factor)), part)
-    forged = hg.load(reseal(release.path))
-    expected = pytest.raises(BundleError, match="are not those") if sure else contextlib.suppress(BundleError)
+    expected = pytest.raises(BundleError, match="too large") if sure else contextlib.suppress(BundleError)
     with expected:
-        forged.check_values()
+        hg.load(reseal(release.path)).check_values()

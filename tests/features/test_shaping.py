@@ -197,3 +197,17 @@ def test_the_ball_stays_where_noise_is_worse_than_bias_or_rows_are_not_yet_round
     assert stage_radius("columns", 10.0, 500, 0.05, 0.1, 1.0) == pytest.approx(tight)
     assert Shape(None, np.zeros(10), 3.0, 0.5, left=1.0, shortfall=0.1).doubt == (0.0, 0.5)
     assert Shape(None, np.zeros(10), 9.0, 0.5, left=0.5, shortfall=0.1).doubt == (0.1, 0.25)
+
+
+@pytest.mark.parametrize(("structure", "shaped"), [(0.0, False), (1.0, True)])
+def test_noise_and_sampling_of_many_columns_are_no_structure(structure, shaped):
+    """400 columns of 1,500 rows with noise: the largest eigenvalue exceeds that of noise alone, and says nothing."""
+    p, n, noise_sd = 400, 1500, 0.02
+    rng = np.random.default_rng(3)
+    rows = rng.standard_normal((n, p)) + structure * rng.standard_normal((n, 1))
+    rows /= np.sqrt(1 + structure**2)
+    noise = np.triu(rng.standard_normal((p, p)) * noise_sd)
+    second = rows.T @ rows / n + noise + np.triu(noise, 1).T
+    assert np.linalg.eigvalsh(second)[-1] > 1 + 1.1 * 2 * math.sqrt(p) * noise_sd
+    following = next_shape(first_shape(p, shaped=True), WIDE, np.zeros(p), second, noise_sd, 1, largest_entry("scores"))
+    assert (following.map is not None) is shaped

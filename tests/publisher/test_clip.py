@@ -22,9 +22,9 @@ from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
 
-def stage_of(steps, radius):
+def stage_of(steps, radius, scored):
     """As much of a stage as clipping needs."""
-    return SimpleNamespace(steps=steps, radius=radius, clipped=radius is not None)
+    return SimpleNamespace(steps=steps, radius=radius, clipped=radius is not None, scored=scored)
 
 
 @settings(max_examples=200)
@@ -52,7 +52,7 @@ def test_no_error_of_a_long_sum_lets_a_row_out_of_the_ball(steps, whole):
         radius = whole * math.sqrt(p) / steps * (1 - short)
         for z in (
             clip_to_lattice(rows, steps=steps, radius=radius),
-            lattice_rows(np.ascontiguousarray(rows.T), np.zeros(p), stage_of(steps, radius)).T,
+            lattice_rows(np.ascontiguousarray(rows.T), np.zeros(p), stage_of(steps, radius, p)).T,
         ):
             squared = np.square(z.astype(np.int64)).sum(axis=1)
             assert max(map(int, squared)) <= (Fraction(radius) * steps) ** 2
@@ -76,9 +76,9 @@ def test_the_fast_way_gives_the_same_bits(p, share, seed):
     rows, centre = rng.uniform(-1, 1, (70, p)), rng.uniform(-1, 1, p)
     radius = None if share is None else share * np.sqrt(p)
     expected = clip_to_lattice(rows - centre, steps=5000, radius=radius)
-    found = lattice_rows(rows.T.copy(), centre, stage_of(5000, radius))
+    found = lattice_rows(rows.T.copy(), centre, stage_of(5000, radius, len(centre)))
     assert np.array_equal(found.T, expected)
-    alone = lattice_rows(rows[3:4].T.copy(), centre, stage_of(5000, radius))
+    alone = lattice_rows(rows[3:4].T.copy(), centre, stage_of(5000, radius, len(centre)))
     assert np.array_equal(alone[:, 0], expected[3])  # whoever else is in the block
 
 

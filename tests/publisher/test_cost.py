@@ -58,12 +58,15 @@ def test_scales_are_rounded_up_even_where_a_float_was_rounded_down(scale):
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_the_stated_slack_is_that_of_every_draw_and_the_charge_is_no_less(make_plan, table, tmp_path, drawn, name):
+def test_the_stated_slack_is_no_less_than_that_of_every_draw_nor_is_the_charge(make_plan, table, tmp_path, drawn, name):
     plan = make_plan(**FORMS[name])
     book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=10.0, unit=plan.unit, id_column=plan.id_column)
     release = hg.publish(with_ids(table), plan, tmp_path / "r", engine="serial", ledger=book.path)
     total = sum(size * noise.total_variation(law) for law, size in drawn)
-    assert release.manifest.delta_slack == pytest.approx((1 + math.exp(plan.epsilon)) * total, rel=1e-12, abs=0)
+    of_these = (1 + math.exp(plan.epsilon)) * total
+    if plan.form == "table":
+        assert release.manifest.delta_slack == pytest.approx(of_these, rel=1e-12, abs=0)
+    assert release.manifest.delta_slack >= of_these * (1 - 1e-12)  # of the most draws that such a release may take
     (entry,) = book.history()
     draws = sum(size for _, size in drawn)
     if plan.form == "table":

@@ -122,9 +122,12 @@ class Followed:
 
 def most_loss(plan: Plan) -> float:
     """The distance from the ideal of the most draws that a release may take, however many this one took."""
-    p, size = len(plan.columns), len(plan.columns) * (3 if plan.dependence == "curved" else 1)
+    levels = [len(one.levels) for one in plan.columns if one.kind == "categorical"]
+    scored = (len(plan.columns) - len(levels)) * (3 if plan.dependence == "curved" else 1)
+    size = scored + sum(levels)
     stage = size + size * (size + 1) // 2 + (plan.protects == "person")
-    draws = 4 * 65 * p + 9 * stage if plan.adaptive else stage + 10
+    counts = sum(max(64, len(one.levels)) + 1 for one in plan.columns)
+    draws = 4 * counts + 9 * stage if plan.adaptive else stage + 10
     return draws * total_variation(RoundedGaussian(2.0**58))
 
 

@@ -117,7 +117,7 @@ def _check_weights(manifest: Manifest) -> None:
     """Means, and the number of persons' rows, weigh what the rules give them."""
     size, person = manifest.persons or manifest.n, manifest.unit.name == "person"
     for stage in manifest.stages:
-        expected = mean_weight(stage.radius, size, stage.mu), count_weight(stage.radius) if person else 0.0
+        expected = mean_weight(stage.longest, size, stage.mu), count_weight(stage.longest) if person else 0.0
         _agree("weights", [stage.mean_weight, stage.count_weight], expected)
 
 

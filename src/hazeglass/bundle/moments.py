@@ -191,8 +191,8 @@ def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) ->
         if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
             raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
     most, step = most_rows(manifest), 1 / stage.steps
-    mean = most * stage.radius + REACH * (stage.tau / stage.mean_weight + 2 * step)
-    second = most * stage.radius**2 + REACH * (np.sqrt(2) * stage.tau + 2 * step**2)
+    mean = most * stage.longest + REACH * (stage.tau / stage.mean_weight + 2 * step)
+    second = most * stage.longest**2 + REACH * (np.sqrt(2) * stage.tau + 2 * step**2)
     for found, largest in ((released.mean, mean), (released.second, second)):
         if not np.abs(found).max() <= largest / stage.rows:
             raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")

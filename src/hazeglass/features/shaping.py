@@ -24,6 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 MOST_STAGES = 8
 BOX = 1.0  # scores are moved into [-BOX, BOX] where single cells are protected: more would be noise
 _ABOVE_NOISE = 1.1  # spectral edges of noise by which a leading eigenvalue must exceed 1 for shaping to begin
+_MANY, _ABOVE_BULK = 100, 1.35  # columns; and the same of how far below 1 eigenvalues reach
 _ROUND = 0.85  # share of the directions that rise above the noise when shaping ends
 _NOISE_WANTED = 0.6  # of the sampling error: with less noise than that, the radius grows
 _LARGEST_GROWTH = 6.0
@@ -107,7 +108,9 @@ def next_shape(
     kept = kept * longer
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map
-    if stage == 1 and values[-1] <= 1 + _ABOVE_NOISE * edge:
+    # Of many columns the spectrum itself shows how far noise and sampling reach: nearly as far below 1 as above.
+    reach = _ABOVE_NOISE * edge if p <= _MANY else _ABOVE_BULK * max(edge, 1 - float(values[0]))
+    if stage == 1 and values[-1] <= 1 + reach:
         return Shape(before.map, before.centre + mean, before.length, 1.0, before.beside, left, shortfall)
     inner = old @ (vectors / (kept + edge)) @ vectors.T @ old
     spectrum, axes = np.linalg.eigh((inner + inner.T) / 2)

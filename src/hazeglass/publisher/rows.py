@@ -18,7 +18,6 @@ import numpy.typing as npt
 from hazeglass.bundle.columns import ABSENCE, Column, origins
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
-from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError
 from hazeglass.publisher.plan import Plan
@@ -27,6 +26,7 @@ if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     import pyarrow as pa
 
     from hazeglass.compute.pieces import Partition, Piece
+    from hazeglass.compute.readings import Reading
     from hazeglass.compute.tables import TableSource
 
 __all__ = ["Block", "Cells", "Rows", "readings"]
@@ -363,13 +363,15 @@ def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[Bool
 
 def readings(columns: Sequence[Column]) -> dict[str, Reading]:
     """How the cells of each column become numbers: of one that says where another's are missing, as the other's do."""
+    from hazeglass.compute import readings as reading  # it loads what reads tables
+
     own = {one.name: one for one in columns if one.part != ABSENCE}
     made = {}
     for column, source in zip(columns, origins(columns), strict=True):
         read = own[str(column.source)] if column.part == ABSENCE else column
         levels = read.levels if read.part is None else ()
         whole, absence = read.kind == "integer", column.part == ABSENCE
-        made[column.name] = Reading(source, levels, read.part, read.since, whole=whole, absence=absence)
+        made[column.name] = reading.Reading(source, levels, read.part, read.since, whole=whole, absence=absence)
     return made
 
 
