@@ -1,6 +1,7 @@
 """Released rows for other programs."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -28,3 +29,15 @@ def test_released_levels_can_be_had_as_words_where_they_have_no_noise(tmp_path):
         write_rows(table, tmp_path / name, words=True)
     assert pq.read_table(tmp_path / "rows.parquet").equals(rows)
     assert "'=A" in pd.read_csv(tmp_path / "rows.csv")["ward"].to_list(), "no spreadsheet runs a level"
+
+
+def test_nothing_is_written_as_minus_nothing(tmp_path):
+    release = SimpleNamespace(
+        form="synthetic",
+        columns=(hg.Column("gain", "continuous", 0, 9),),
+        manifest=SimpleNamespace(whole_columns=(False,)),
+        parts=("rows",),
+        blocks=lambda name: [np.array([[-0.0], [-1.5]])],
+    )
+    write_rows(release, tmp_path / "rows.csv")
+    assert (tmp_path / "rows.csv").read_text().split() == ['"gain"', "0", "-1.5"]

@@ -162,7 +162,7 @@ def write_rows(release: Release, path: Path, *, words: bool = False) -> None:
     with new_file(path) as draft, (csv.CSVWriter if plain else pq.ParquetWriter)(str(draft), schema) as writer:
         for block in (block for name in release.parts for block in release.blocks(name)):
             cells = [
-                as_words(column, some) if some else pa.array(column).cast(kind)
+                as_words(column, some) if some else pa.array(column + 0.0).cast(kind)  # -0 becomes 0
                 for column, some, kind in zip(block.T, levels, kinds, strict=True)
             ]
             writer.write_table(pa.table(cells, schema=schema))
