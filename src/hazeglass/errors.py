@@ -31,7 +31,7 @@ import functools
 import sys
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
@@ -178,6 +178,19 @@ def quotes_no_cell(function: Callable[P, R]) -> Callable[P, R]:
         raise told  # here, not above, where it would hold on to the error it stands for
 
     return wrapped
+
+
+def did_you_mean(word: object, known: Iterable[str]) -> str:
+    """A sentence for the end of a message, where one of the words that are known is close to the one that came.
+
+    >>> did_you_mean("intger", ["continuous", "integer"])
+    " Did you mean 'integer'?"
+    """
+    import difflib
+
+    # A name may be as long as a file; only short words are compared.
+    close = difflib.get_close_matches(str(word)[:60].lower(), [one for one in known if len(one) <= 60], n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def _whereabouts(error: Exception) -> str:

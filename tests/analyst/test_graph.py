@@ -201,3 +201,14 @@ def test_all_pairs_go_into_a_parquet_file_when_asked_for(tmp_path):
     assert pq.read_table(tmp_path / "graph" / "edges.parquet").num_rows == 6
     hg.recover(rows, alpha=0.2).save(tmp_path / "other")
     assert not (tmp_path / "other" / "edges.parquet").exists()
+
+
+def test_one_edge_is_not_counted_as_edges():
+    assert repr(make([0.5, 0, 0, 0, 0, 0], [1, 0, 0, 0, 0, 0])) == "<Graph: 4 nodes, 1 edge, alpha=0.1>"
+
+
+def test_a_notebook_calls_a_partial_correlation_by_its_name_where_nothing_is_curved(graph):
+    shapes = pa.array(["linear", "levels", "linear", "linear", "linear", "linear"])
+    for drawn, heading in ((shapes, "partial correlation"), (pa.array(["curved"] * 6), "linear part")):
+        edges = graph.edges.append_column("strength", pa.array(np.full(6, 0.5))).append_column("shape", drawn)
+        assert f"<th>{heading}</th>" in Graph(NAMES, np.eye(4), edges, {"alpha": 0.1})._repr_html_()

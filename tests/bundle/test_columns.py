@@ -20,6 +20,18 @@ def test_an_ordinal_column_counts_its_levels_from_0():
     assert unit_step(column, "scores") == 1.0
 
 
+@pytest.mark.parametrize(
+    ("column", "text"),
+    [
+        (hg.Column("age", "integer", lower=0, upper=120), "Column('age', 'integer', lower=0.0, upper=120.0)"),
+        (hg.Column("grade", "ordinal", levels=GRADES), f"Column('grade', 'ordinal', levels={GRADES!r})"),
+    ],
+)
+def test_a_column_prints_as_what_was_said_of_it_and_can_be_typed_again(column, text):
+    assert repr(column) == text
+    assert eval(text, {"Column": hg.Column}) == column
+
+
 def test_a_categorical_column_has_no_order():
     assert not hg.Column("grade", "categorical", levels=GRADES).ordered
 

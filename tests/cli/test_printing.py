@@ -11,11 +11,14 @@ import threading
 import time
 
 import pytest
+from rich.console import Console
 
 import hazeglass as hg
 from hazeglass.analyst.recover import Step
 from hazeglass.cli import terminal
 from hazeglass.cli.app import app
+from hazeglass.cli.plans import show_preview
+from hazeglass.cli.releases import show_edges
 from hazeglass.cli.terminal import Printer
 
 from .test_cli import HEADER, ROWS, hazeglass, publish, replace
@@ -302,3 +305,33 @@ def test_work_that_takes_long_says_every_few_seconds_where_it_is(monkeypatch, ca
         step("correcting the covariance")
         time.sleep(0.2)
     assert capsys.readouterr().err == ""
+
+
+def test_edges_of_mixed_columns_keep_their_names_whole_in_a_terminal_of_80(capsys):
+    linear = {"partial_correlation": 0.55, "ci_low": 0.415, "ci_high": 0.685, "shape": "linear", "q_value": 1.4e-14}
+    levels = {**dict.fromkeys(("partial_correlation", "ci_low", "ci_high")), "shape": "levels", "q_value": 1e-300}
+    edges = [
+        {"source": "marital-status", "target": "native-country", "strength": 0.556, **levels},
+        {"source": "capital-gain", "target": "education-num", "strength": 0.545, **linear},
+    ]
+    show_edges(edges, Console(width=80))
+    lines = [" ".join(line.split()) for line in capsys.readouterr().out.splitlines()]
+    assert "marital-status native-country 0.556 < 1e-16" in lines
+    assert "capital-gain education-num 0.545 +0.550 +0.415 to +0.685 1.4e-14" in lines
+    assert any("levels without an order" in line for line in lines)
+    show_edges(edges[1:], Console(width=80))
+    assert "without an order" not in capsys.readouterr().out
+
+
+def test_a_preview_of_mixed_columns_shows_strengths_as_one_table_of_kinds(capsys):
+    columns = [
+        hg.Column("sex", "binary"),
+        hg.Column("smokes", "binary"),
+        hg.Column("ward", "categorical", levels=["AB", "C"]),
+    ]
+    show_preview(hg.Plan(title="t", form="moments", mu=1.0, columns=columns).preview(5000), Console(width=80))
+    out = capsys.readouterr().out
+    assert re.search(r"^ +binary  categorical$", out, re.MULTILINE)
+    numbers = re.findall(r"^(?:binary|categorical) +(0\.\d+) *(0\.\d+)?$", out, re.MULTILINE)
+    assert [len(row) for row in numbers] == [2, 2]
+    assert numbers[0][1] == numbers[1][0], "the same pair of kinds either way round"

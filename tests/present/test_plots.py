@@ -5,6 +5,7 @@ import sys
 import xml.etree.ElementTree as ElementTree
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import hazeglass as hg
@@ -124,3 +125,20 @@ def test_a_graph_shows_itself_as_a_page_in_a_frame(graph):
     assert "&lt;!doctype html&gt;" in shown
     names, edges, fit = made_graph(301)
     assert "<iframe" not in hg.Graph(names, np.eye(301), edges, fit)._repr_html_()
+
+
+def test_dependence_without_a_sign_is_dotted_and_called_a_strength():
+    names, edges, fit = made_graph(6)
+    shapes = ["levels" if k % 2 else "linear" for k in range(edges.num_rows)]
+    partial = edges["partial_correlation"].to_numpy()
+    edges = edges.append_column("strength", pa.array(np.abs(partial))).append_column("shape", pa.array(shapes))
+    partial = pa.array([None if k % 2 else value for k, value in enumerate(partial)])
+    edges = edges.set_column(edges.column_names.index("partial_correlation"), "partial_correlation", partial)
+    edges = edges.set_column(edges.column_names.index("selected"), "selected", pa.array([True] * edges.num_rows))
+    graph = hg.Graph(names, np.eye(6), edges, fit)
+    ax = graph.plot()
+    dotted = [line for line in ax.get_lines() if line.get_color() == plots._UNSIGNED]
+    assert len(dotted) == sum(shape == "levels" for shape in shapes)
+    assert ax.get_legend().get_title().get_text() == "strength (dotted: without a sign)"
+    signed = graph.plot_adjacency()
+    assert "strength" in signed.figure.axes[1].get_ylabel()

@@ -219,7 +219,7 @@ def graph_with_levels(hostile=False):
     edges = edges.append_column("strength", pa.array(np.linspace(0, 1, edges.num_rows)))
     edges = edges.append_column("shape", pc.if_else(unordered, "levels", "linear"))
     rows, columns = ["<b>low</b>", "high"], ["<i>red</i>", "blue"]
-    table = {"given": names[1], "of": names[0], "rows": rows, "columns": columns, "odds": [[2.5, 0.4], [1.0, 1.1]]}
+    table = {"given": names[1], "of": names[0], "rows": rows, "columns": columns, "odds": [[2.5, 0.4], [96.0, 0.0042]]}
     return names, edges, {**fit, "categorical": [names[0]], "reading": "latent", "odds": [table] * 20}
 
 
@@ -240,4 +240,22 @@ def test_odds_are_tables_of_text_of_the_strongest_edges_alone(page_of):
     assert "<b>low" not in page
     assert "<i>red" not in page
     assert '<td class="more">2.5</td><td class="less">0.4</td>' in page
+    assert '<td class="more">&gt; 10</td><td class="less">&lt; 0.1</td>' in page, "too rough for a number"
     assert "Which levels go together" not in page_of(*made_graph(5))
+
+
+def test_no_two_headings_of_the_edge_table_sort_by_the_same(page_of, request):
+    if "interactive" not in request.node.name:
+        pytest.skip("the still page does not sort")
+    for graph in (graph_with_levels(), made_graph(5)):
+        keys = re.findall(r'data-key="(.)"', page_of(*graph))
+        assert keys == sorted(set(keys), key=keys.index)
+
+
+def test_levels_in_front_of_odds_are_never_broken_into_letters(page_of):
+    """In a narrow window the numbers scroll; the level that a row belongs to stays whole and in sight."""
+    page = page_of(*graph_with_levels())
+    rule = re.search(r"\.odds th\.name \{([^}]*)\}", page)
+    assert rule is not None
+    assert "white-space: nowrap" in rule[1]
+    assert "position: sticky" in rule[1]

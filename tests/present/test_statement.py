@@ -2,6 +2,7 @@
 
 import math
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pyarrow as pa
@@ -37,8 +38,6 @@ def test_a_hostile_title_and_name_are_text(make_plan, table, tmp_path):
 
 
 def test_columns_treated_alike_share_a_line_and_many_files_are_counted(make_plan, table, tmp_path):
-    from dataclasses import replace
-
     made = hg.publish(table, make_plan(form="table"), tmp_path / "r")
     many = replace(made.manifest, files=made.manifest.files * 20)
     page = statement(many)
@@ -59,8 +58,6 @@ def test_the_reason_for_the_bounds_stands_beside_them(make_plan, table, tmp_path
 
 
 def test_cells_of_several_lines_are_said_to_need_a_well_written_file(make_plan, table, tmp_path):
-    from dataclasses import replace
-
     from hazeglass.compute.text import TextFormat
 
     for quoted_newlines in (True, False):
@@ -108,3 +105,15 @@ def test_the_test_of_an_intruder_says_what_was_tried_and_what_came_of_it():
     )
     assert "<td>BROKEN</td>" in page
     assert "Do not publish with this plan" in page
+
+
+def test_moments_are_said_to_hold_counts_and_stages_alike_are_told_once(make_plan, table, tmp_path):
+    made = hg.publish(table, make_plan(form="moments"), tmp_path / "r")
+    page = (made.path / "statement.html").read_text(encoding="utf-8")
+    assert page.count("noisy counts of each column&#39;s cells, noisy means") == 2, "at the top, and for the board"
+    stage = made.manifest.stages[-1]
+    alike = statement(replace(made.manifest, stages=(stage, replace(stage, radius=2.5), replace(stage, mu=0.125))))
+    lengths = f"mu = {stage.mu:.4g} each for the columns, lengths {stage.radius:.4g}, 2.5; mu = 0.125 for the columns"
+    assert f"Moments were taken in 3 stages: {lengths}, length" in alike
+    plain = statement(replace(made.manifest, rounds=()))
+    assert "noisy counts" not in plain

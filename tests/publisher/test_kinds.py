@@ -124,7 +124,12 @@ def test_levels_that_miss_most_cells_are_hinted_at_to_the_publisher_only(form, t
         (
             [hg.Column("y", "binary", source="z")],
             {"text": TextFormat(header=False, names=("y",))},
-            "names column 'z', which is not among text.names",
+            "names column 'z', which is not among text.names. Correct one of the two",
+        ),
+        (
+            [hg.Column("incme", "binary")],
+            {"text": TextFormat(header=False, names=("income",))},
+            "which is not among text.names. Did you mean 'income'",
         ),
         (
             [hg.Column("y (missing)", "binary", source="y", part="missing"), hg.Column("y", "binary")],
@@ -153,6 +158,13 @@ def test_a_continuous_column_declared_categorical_is_all_missing_and_no_refusal(
     columns = [hg.Column("x", "categorical", levels=["low", "high"]), hg.Column("y", "continuous", 0, 1)]
     hg.publish(data, hg.Plan(title="t", form="table", mu=1.0, columns=columns), tmp_path / "r")
     assert "cells of column 'x' that are no levels and count as missing: 300." in capfd.readouterr().err
+
+
+def test_a_misspelled_level_is_pointed_out_to_the_publisher_alone(tmp_path, capfd):
+    data = pd.DataFrame({"sex": ["Male"] * 200 + ["Female"] * 100, "y": np.linspace(0, 1, 300)})
+    columns = [hg.Column("sex", "binary", levels=["Femal", "Male"]), hg.Column("y", "continuous", 0, 1)]
+    hg.publish(data, hg.Plan(title="t", form="table", mu=1.0, columns=columns), tmp_path / "r")
+    assert "missing: 100. Is one misspelled? Compare the plan's levels with how" in capfd.readouterr().err
 
 
 def test_a_source_that_is_not_in_the_data_is_named():

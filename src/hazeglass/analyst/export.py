@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hazeglass._files import new_file
+from hazeglass.bundle.cells import as_words, level_words
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, OutputError
 from hazeglass.glasso.linalg import FloatArray
@@ -136,8 +137,11 @@ def write_csv(table: pa.Table, path: Path) -> None:
     csv.write_csv(table, path)
 
 
-def write_rows(release: Release, path: Path) -> None:
-    """The rows of a table or synthetic release in one .csv or .parquet, part by part, complete or not at all."""
+def write_rows(release: Release, path: Path, *, words: bool = False) -> None:
+    """The rows of a table or synthetic release in one .csv or .parquet, part by part, complete or not at all.
+
+    With `words` levels are written as words where they have no noise, else as their numbers.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import csv
@@ -149,11 +153,18 @@ def write_rows(release: Release, path: Path) -> None:
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise OutputError(f"rows are written as .csv or .parquet, got {path.name!r}.")
     plain, names = path.suffix.lower() == ".csv", [column.name for column in release.columns]
-    kinds = [pa.int64() if whole else pa.float64() for whole in release.manifest.whole_columns]
+    levels = [level_words(column) if words else () for column in release.columns]
+    if plain:
+        levels = [tuple(map(never_a_formula, some)) for some in levels]
+    numbers = [pa.int64() if whole else pa.float64() for whole in release.manifest.whole_columns]
+    kinds = [pa.string() if some else number for some, number in zip(levels, numbers, strict=True)]
     schema = pa.schema(zip(map(never_a_formula, names) if plain else names, kinds, strict=True))
     with new_file(path) as draft, (csv.CSVWriter if plain else pq.ParquetWriter)(str(draft), schema) as writer:
         for block in (block for name in release.parts for block in release.blocks(name)):
-            cells = [pa.array(column).cast(kind) for column, kind in zip(block.T, kinds, strict=True)]
+            cells = [
+                as_words(column, some) if some else pa.array(column + 0.0).cast(kind)  # -0 becomes 0
+                for column, some, kind in zip(block.T, levels, kinds, strict=True)
+            ]
             writer.write_table(pa.table(cells, schema=schema))
 
 

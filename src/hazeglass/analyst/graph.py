@@ -226,6 +226,13 @@ class Graph:
         sign = np.where(self.partial_correlations < 0, -1.0, 1.0)
         return np.where(self.adjacency, sign * self.strength(), 0.0)
 
+    def _unsigned(self) -> npt.NDArray[np.bool_] | None:
+        """Which pairs have a strength and no sign: curved ones, and those of levels without an order."""
+        if "shape" not in self.edges.column_names:
+            return None
+        bent = [float(shape in ("curved", "levels")) for shape in self.edges["shape"].to_pylist()]
+        return self._matrix(self.edges, np.array(bent)) > 0
+
     def plot(
         self,
         *,
@@ -240,13 +247,15 @@ class Graph:
         """
         from hazeglass.present.plots import plot_graph
 
-        return plot_graph(self.names, self._edge_matrix(), layout=layout, size=size, ax=ax, save=save)
+        return plot_graph(
+            self.names, self._edge_matrix(), unsigned=self._unsigned(), layout=layout, size=size, ax=ax, save=save
+        )
 
     def plot_adjacency(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
-        """Draw the matrix of the selected edges' partial correlations, ordered by community."""
+        """Draw the matrix of the selected edges' partial correlations, or strengths, ordered by community."""
         from hazeglass.present.plots import plot_adjacency
 
-        return plot_adjacency(self.names, self._edge_matrix(), ax=ax, save=save)
+        return plot_adjacency(self.names, self._edge_matrix(), unsigned=self._unsigned(), ax=ax, save=save)
 
     def plot_path(self, *, ax: Any = None, save: str | Path | None = None) -> Any:
         """Draw how edges and criterion changed along the penalties that were tried."""
@@ -289,8 +298,8 @@ class Graph:
         return save(self, Path(out), all_pairs=all_pairs)
 
     def __repr__(self) -> str:
-        alpha = self.fit["alpha"]
-        return f"<Graph: {len(self.names)} nodes, {self.selected.num_rows} edges, alpha={alpha:.4g}>"
+        alpha, edges = self.fit["alpha"], self.selected.num_rows
+        return f"<Graph: {len(self.names)} nodes, {edges} edge{'' if edges == 1 else 's'}, alpha={alpha:.4g}>"
 
     def _repr_html_(self) -> str:
         """The interactive page for notebooks; of a large graph a short table."""

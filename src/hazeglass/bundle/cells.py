@@ -52,6 +52,28 @@ def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
             raise BundleError(f"column {name[:100]!r} holds a cell that no noise reaches. Do not rely on it.")
 
 
+def level_words(column: Column) -> tuple[str, ...]:
+    """The levels whose numbers, from 0, a column's released cells are; none where they are amounts or have noise."""
+    return () if column.cell_noise is not None else column.levels
+
+
+def as_words(cells: npt.ArrayLike, levels: tuple[str, ...]) -> pa.Array:
+    """The words of level numbers; the number behind the last level is a missing cell."""
+    import pyarrow as pa
+
+    numbers = np.asarray(cells).astype(np.int64)
+    known = (numbers >= 0) & (numbers < len(levels))
+    return pa.array(levels, pa.string()).take(pa.array(np.where(known, numbers, 0), mask=~known))
+
+
+def in_words(rows: pa.Table, described: tuple[Column, ...]) -> pa.Table:
+    """The rows with levels as words."""
+    for k, column in enumerate(described):
+        if levels := level_words(column):
+            rows = rows.set_column(k, column.name, as_words(rows.column(k).to_numpy(), levels))
+    return rows
+
+
 def _on_lattice(values: npt.NDArray[Any], noise: CellNoise) -> bool:
     """Whether each is the offset plus a whole number of steps, as far as 64-bit numbers tell."""
     if values.dtype == np.int64:

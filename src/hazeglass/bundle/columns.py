@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import date
 from numbers import Real
 from typing import Any, Literal, get_args
@@ -17,7 +17,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.errors import BoundsMissingError, PlanError
+from hazeglass.errors import BoundsMissingError, PlanError, did_you_mean
 from hazeglass.guarantee.response import RandomisedResponse
 
 Scale = Literal["scores", "linear", "public"]
@@ -122,6 +122,13 @@ class Column:
         for key in ("lower", "upper"):
             object.__setattr__(self, key, _number(self, key))
         _check_bounds(self)
+
+    def __repr__(self) -> str:
+        """What was said of it, and nothing that goes without saying."""
+        implied = ("lower", "upper") if self.levels else ()
+        said = [(one.name, getattr(self, one.name)) for one in fields(self)[2:] if one.name not in implied]
+        told = (f"{key}={value!r}" for key, value in said if value not in (None, "", (), "rounded", "random"))
+        return f"Column({', '.join([repr(self.name), repr(self.kind), *told])})"
 
     def transformed(self, values: FloatArray) -> FloatArray:
         """The public transform of values that already lie within the bounds."""
@@ -230,8 +237,9 @@ def _check_words(column: Column) -> None:
     for key, allowed in words:
         value = getattr(column, key)
         if not isinstance(value, str | None) or value not in allowed:
-            choices = ", ".join(repr(choice) for choice in allowed if choice is not None)
-            raise PlanError(f"{_where(column)}: {key} must be one of {choices}, got {short(value)}.")
+            choices = [choice for choice in allowed if choice is not None]
+            listed, meant = ", ".join(map(repr, choices)), did_you_mean(value, choices)
+            raise PlanError(f"{_where(column)}: {key} must be one of {listed}, got {short(value)}.{meant}")
     for key, longest in (("reason", 2000), ("source", 1000)):
         value = getattr(column, key)
         unsaid = value is None and key == "source"

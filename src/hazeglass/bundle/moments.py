@@ -42,6 +42,10 @@ class ReleasedMoments:
     second_noise_sd: FloatArray
     map: FloatArray | None = None
 
+    def __repr__(self) -> str:
+        columns = len({feature.column for feature in self.features})
+        return f"<ReleasedMoments: mean and second moments of {len(self.features)} features of {columns} columns>"
+
     def covariance(self, n: int) -> FloatArray:
         """Unbiased covariance of the features: the noise of a mean, squared, is taken back from the diagonal."""
         product = np.outer(self.mean, self.mean) - np.diag(self.mean_noise_sd**2)

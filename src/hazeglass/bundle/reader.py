@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import Described, check_derived
-from hazeglass.bundle.cells import check_cells, check_spread
+from hazeglass.bundle.cells import check_cells, check_spread, in_words
 from hazeglass.bundle.followed import check_followed
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
 from hazeglass.bundle.manifest import Column, Manifest, unit_step
@@ -93,15 +93,15 @@ class Release(Described):
         """The promise."""
         return self.manifest.guarantee
 
-    def table(self) -> pa.Table:
-        """The released rows."""
+    def table(self, *, words: bool = False) -> pa.Table:
+        """The released rows; with `words` levels as words in place of their numbers, where they have no noise."""
         import pyarrow as pa
 
         if self.form == "moments":
             raise BundleError("a moments release holds no rows. Use release.moments(), or hg.recover(release).")
         table = pa.concat_tables(group for name in self.parts for group in self._groups(name))
         self._check_blocks(self._checked(batch) for batch in table.to_batches(max_chunksize=self._block_rows))
-        return table
+        return in_words(table, self.columns) if words else table
 
     def moments(self) -> tuple[ReleasedMoments, ...]:
         """The released moments, one set per stage."""

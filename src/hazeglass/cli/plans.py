@@ -174,7 +174,8 @@ def show_preview(look: Preview, console: Console) -> None:
     console.print(
         "* this plan. Errors are of a correlation between unrelated columns; the smallest edge is the partial "
         "correlation found with power 0.8 at a false-discovery rate of 0.1. Where the data's spread matters, "
-        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds."
+        f"it is supposed to be {look.supposed_spread:.2g} of half the bounds. Between columns that others nearly "
+        "determine only stronger edges are found."
     )
     console.print(look.verdict)
     for sentence in look.cautions:
@@ -182,13 +183,25 @@ def show_preview(look: Preview, console: Console) -> None:
     if look.rows_for_equal_noise is not None:
         console.print(f"Privacy noise equals sampling error at about {look.rows_for_equal_noise:,.0f} rows.")
     if look.kinds:
-        sizes = (f"{' and '.join(pair.kinds)} {min(pair.detectable, 1):.2g}" for pair in look.kinds)
-        console.print(f"Smallest strength that shows, by the kinds of two columns: {'; '.join(sizes)} (1: none).")
+        _show_kinds(look, console)
     for sentence in look.dependence.sentences if look.dependence else ():
         console.print(sentence)
     fewest, most = look.passes
     if most > 1:
         console.print(f"Publishing reads the rows {fewest if fewest == most else f'{fewest} to {most}'} times.")
+
+
+def _show_kinds(look: Preview, console: Console) -> None:
+    """The smallest strength that shows, for every two kinds of columns."""
+    sizes = {frozenset(pair.kinds): pair.detectable for pair in look.kinds}
+    kinds = list(dict.fromkeys(kind for pair in look.kinds for kind in pair.kinds))
+    shown = table(
+        "", *kinds, words=("",), title="Smallest strength that shows, by the kinds of two columns", lines=False
+    )
+    for kind in kinds:
+        found = (sizes.get(frozenset((kind, other))) for other in kinds)
+        shown.add_row(kind, *("" if size is None else f"{size:.2g}" if size < 1 else "none" for size in found))
+    console.print(shown)
 
 
 @ledger_app.command("new")

@@ -184,6 +184,9 @@ def export(
     printer: Printer,
     release: ReleaseArgument,
     out: Annotated[Path, typer.Option(help="A new file for the rows: .csv or .parquet.")],
+    words: Annotated[
+        bool, typer.Option("--words", help="Write levels as words, not as numbers from 0, where they have no noise.")
+    ] = False,
     key: KeyOption = None,
 ) -> None:
     """Write the rows of a table or synthetic release into one file, for programs that read CSV or Parquet.
@@ -195,7 +198,7 @@ def export(
 
     loaded = load(release, key=key)
     with printer.watch("writing rows"):
-        write_rows(loaded, out)
+        write_rows(loaded, out, words=words)
     printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {len(loaded.columns)} columns.")
     printer.answer({"out": str(out), "rows": loaded.n, "columns": list(loaded.manifest.names)})
 
@@ -325,18 +328,26 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
         console.print("No pair is distinguishable from independence at this false-discovery rate.")
         return
     more = f", the strongest {most}" if len(edges) > most else ""
-    curved, ends = "shape" in edges[0], ("source", "target")
-    part = "linear part" if any(edge.get("shape") == "curved" for edge in edges) else "partial correlation"
-    values = ("strength", "shape", part) if curved else ("partial correlation",)
-    shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}")
+    whole, curved = "strength" in edges[0], any(edge.get("shape") == "curved" for edge in edges)
+    part = "linear\npart" if curved else "partial\ncorrelation"
+    values = (*(("strength",) if whole else ()), *(("shape",) if curved else ()), part)
+    ends = ("source", "target")
+    shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}", lines=False)
     for edge in edges[:most]:
         size = ("", "")  # where an end has no order
         if edge["partial_correlation"] is not None:
             size = f"{edge['partial_correlation']:+.3f}", f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
-        numbers = (*size, f"{edge['q_value']:.1e}")
-        whole = (f"{edge['strength']:.3f}", plain(edge["shape"])) if curved else ()
-        shown.add_row(plain(edge["source"]), plain(edge["target"]), *whole, *numbers)
+        strength = (f"{edge['strength']:.3f}",) if whole else ()
+        shape = (plain(edge["shape"]),) if curved else ()
+        shown.add_row(plain(edge["source"]), plain(edge["target"]), *strength, *shape, *size, _chance(edge["q_value"]))
     console.print(shown)
+    if any(edge["partial_correlation"] is None for edge in edges[:most]):
+        console.print("No partial correlation: an end has levels without an order; the report says which go together.")
+
+
+def _chance(q: Any) -> str:
+    """A q-value; below what a test can tell, its order of magnitude says nothing."""
+    return "< 1e-16" if q < 1e-16 else f"{q:.1e}"
 
 
 def _describe(release: Release, printer: Printer) -> None:

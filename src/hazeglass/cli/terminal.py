@@ -19,6 +19,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
+from rich import box
 from rich.console import Console
 from rich.markup import escape
 from rich.progress import (
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
     from hazeglass.publisher.plan import Plan
 
+_SHORTEST_WORD = 8  # letters of a name that stand side by side, however narrow the terminal is
 _EVERY = 2.5  # seconds between two lines of progress where no terminal shows it
 
 P = ParamSpec("P")
@@ -233,13 +235,19 @@ class _Lines:
         return f"{_printable(self._description)}, {seconds:.0f} s so far{left}"
 
 
-def table(*headings: str, words: Collection[str] = (), title: str | None = None) -> Table:
-    """An empty table: numbers stand on the right and are never cut, `words` on the left and are folded."""
+def table(*headings: str, words: Collection[str] = (), title: str | None = None, lines: bool = True) -> Table:
+    """An empty table: numbers stand on the right and are never cut, `words` on the left and are folded.
+
+    Without `lines` more of it fits into a narrow terminal.
+    """
     made = Table(title=title, title_justify="left")
+    if not lines:
+        made.box, made.padding, made.pad_edge, made.show_edge = box.SIMPLE_HEAD, (0, 1, 0, 0), False, False
     for heading in headings:
-        made.add_column(
-            heading, **({"overflow": "fold"} if heading in words else {"justify": "right", "no_wrap": True})
-        )
+        if heading in words:
+            made.add_column(heading, overflow="fold", min_width=_SHORTEST_WORD)
+        else:
+            made.add_column(heading, justify="right", no_wrap=True)
     return made
 
 

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
     from hazeglass.audit.run import AuditResult, Finding
 
 FloatArray = npt.NDArray[np.float64]
+BoolArray = npt.NDArray[np.bool_]
 Save = str | Path | None
 _POSITIVE, _NEGATIVE, _MARK = "#14507a", "#d9822b", "#6b6b6b"  # luminance 0.27, 0.60 and 0.42: apart in grey
+_UNSIGNED = "#7a4fa3"  # as in the report
 _HOLDS, _BROKEN = "#20639b", "#c0392b"  # a claim that an attack did not refute, or did
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -38,6 +40,7 @@ def plot_graph(
     names: Sequence[str],
     partial: FloatArray,
     *,
+    unsigned: BoolArray | None = None,
     layout: str = "paths",
     size: tuple[float, float] | None = None,
     ax: Axes | None = None,
@@ -45,6 +48,7 @@ def plot_graph(
 ) -> Axes:
     """Nodes and edges: `partial` holds the partial correlation of each edge and 0 elsewhere.
 
+    Where `unsigned` is true it is a strength without a sign, and the line is dotted.
     `layout` is one of 'paths' (as far apart as the shortest paths are long), 'spring', 'community' and 'circle'; `size`
     the figure's in inches. Names are written where there is space, those of well-linked nodes first.
     """
@@ -57,35 +61,44 @@ def plot_graph(
     strongest = float(np.abs(partial).max()) or 1.0
     thick = 1.0 if len(names) <= 100 else 0.6
     for i, j in zip(*np.nonzero(np.triu(partial, 1)), strict=True):
-        ax.plot(*spots[[i, j]].T, zorder=1, **_edge_look(partial[i, j], strongest, thick))
+        look = _edge_look(partial[i, j], strongest, thick, unsigned is not None and bool(unsigned[i, j]))
+        ax.plot(*spots[[i, j]].T, zorder=1, **look)
     dot = 60 if len(names) <= 30 else 24 if len(names) <= 100 else 12
     ax.scatter(spots[:, 0], spots[:, 1], s=dot, facecolor="white", edgecolor="black", linewidth=0.8, zorder=2)
     ax.margins(0.08)
     ax.set_axis_off()
-    _edge_legend(ax, partial, strongest, thick)
+    _edge_legend(ax, partial, unsigned, strongest, thick)
     _write_names(ax, names, spots, np.count_nonzero(partial, axis=1), dot)
     return _saved(ax, save)
 
 
-def _edge_look(value: float, strongest: float, thick: float) -> dict[str, Any]:
+def _edge_look(value: float, strongest: float, thick: float, unsigned: bool = False) -> dict[str, Any]:
     return {
-        "color": _POSITIVE if value > 0 else _NEGATIVE,
-        "linestyle": "-" if value > 0 else (0, (4, 2)),
+        "color": _UNSIGNED if unsigned else _POSITIVE if value > 0 else _NEGATIVE,
+        "linestyle": (0, (1, 1)) if unsigned else "-" if value > 0 else (0, (4, 2)),
         "linewidth": thick * (0.6 + 3.0 * abs(value) / strongest),
     }
 
 
-def _edge_legend(ax: Axes, partial: FloatArray, strongest: float, thick: float) -> None:
+def _edge_legend(ax: Axes, partial: FloatArray, unsigned: BoolArray | None, strongest: float, thick: float) -> None:
     """What colour, style and width of a line mean; nothing where there is none."""
-    shown = [value for value in (strongest, strongest / 4) if (partial > 0).any()]
-    shown += [-value for value in (strongest, strongest / 4) if (partial < 0).any()]
     if not (partial != 0).any():
         return
     from matplotlib.lines import Line2D
 
+    signed = partial if unsigned is None else np.where(unsigned, 0.0, partial)
+    sizes = (strongest, strongest / 4)
+    shown = [(value, False) for value in sizes if (signed > 0).any()]
+    shown += [(-value, False) for value in sizes if (signed < 0).any()]
+    shown += [(value, True) for value in sizes if (signed != partial).any()]
     ax.legend(
-        handles=[Line2D([], [], label=f"{value:+.2g}", **_edge_look(value, strongest, thick)) for value in shown],
-        title="partial correlation",
+        handles=[
+            Line2D(
+                [], [], label=f"{value:.2g}" if bare else f"{value:+.2g}", **_edge_look(value, strongest, thick, bare)
+            )
+            for value, bare in shown
+        ],
+        title="partial correlation" if unsigned is None else "strength (dotted: without a sign)",
         title_fontsize=7,
         fontsize=7,
         frameon=False,
@@ -125,15 +138,23 @@ def _write_names(ax: Axes, names: Sequence[str], spots: FloatArray, links: npt.N
             break
 
 
-def plot_adjacency(names: Sequence[str], partial: FloatArray, *, ax: Axes | None = None, save: Save = None) -> Axes:
-    """The matrix of partial correlations, ordered by community; negative cells carry a dot."""
+def plot_adjacency(
+    names: Sequence[str],
+    partial: FloatArray,
+    *,
+    unsigned: BoolArray | None = None,
+    ax: Axes | None = None,
+    save: Save = None,
+) -> Axes:
+    """The matrix of partial correlations, ordered by community; negative cells carry a dot, `unsigned` ones none."""
     partial = _square(partial, len(names))
     ax = _axes(ax, (4.4, 4.0))
     strength = np.abs(partial)
     order = community_order(communities(strength), strength)
     shown = partial[np.ix_(order, order)]
     image = ax.imshow(np.abs(shown), cmap="Greys", vmin=0, vmax=float(strength.max()) or 1.0, interpolation="nearest")
-    rows, columns = np.nonzero(shown < 0)
+    signed = partial if unsigned is None else np.where(unsigned, 0.0, partial)
+    rows, columns = np.nonzero(signed[np.ix_(order, order)] < 0)
     ax.scatter(
         columns, rows, marker="o", s=max(1.0, 400 / len(names)), color=_NEGATIVE, edgecolor="white", linewidth=0.3
     )
@@ -141,7 +162,8 @@ def plot_adjacency(names: Sequence[str], partial: FloatArray, *, ax: Axes | None
         labels = [_plain(names[k]) for k in order]
         ax.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)
         ax.set_yticks(range(len(names)), labels, fontsize=7)
-    ax.figure.colorbar(image, ax=ax, label="|partial correlation| (dot: negative)", shrink=0.8)
+    size = "|partial correlation|" if unsigned is None else "strength"
+    ax.figure.colorbar(image, ax=ax, label=f"{size} (dot: negative)", shrink=0.8)
     return _saved(ax, save)
 
 

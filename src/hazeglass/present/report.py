@@ -192,8 +192,8 @@ def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
         sentences.append(
             f"{len(fit['categorical'])} of the columns {'has' if len(fit['categorical']) == 1 else 'have'} levels "
             "without an order. Strengths are 0 to 1 for every kind: partial correlations without their sign, and "
-            "Cramer's V with all other columns held fixed. Ordered columns were read as cuts of a hidden normal, so "
-            "their partial correlations are those of what lies behind them."
+            "Cramer's V with all other columns held fixed, less what noise alone would add. Ordered columns were read "
+            "as cuts of a hidden normal, so their partial correlations are those of what lies behind them."
         )
     sentences.append(
         f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from hazeglass._version import __version__
 from hazeglass.bundle.columns import ABSENCE, Column, response_of
-from hazeglass.bundle.manifest import Manifest
+from hazeglass.bundle.manifest import Manifest, Stage
 from hazeglass.bundle.registry import Publication
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
@@ -64,7 +64,8 @@ def statement(manifest: Manifest) -> Page:
         "statement.html",
         manifest=manifest,
         words=words,
-        what=FORMS[manifest.form],
+        what=_released(manifest),
+        stages=_stages(manifest),
         said=said,
         questions=_questions(manifest, words),
         facts=_public_facts(manifest),
@@ -76,6 +77,28 @@ def statement(manifest: Manifest) -> Page:
         more_files=max(0, len(manifest.files) - _MOST_FILES),
     )
     return Page(text)
+
+
+def _released(manifest: Manifest) -> str:
+    """What the release holds; moments stand beside the counts that they were made with."""
+    counts = "noisy counts of each column's cells, " if manifest.form == "moments" and manifest.rounds else ""
+    return counts + FORMS[manifest.form]
+
+
+def _stages(manifest: Manifest) -> list[str]:
+    """What every stage spent, and on what; stages that follow each other and differ in their length alone together."""
+
+    def alike(stage: Stage) -> tuple[str, str, bool]:
+        of = {"presence": f"which cells of {len(stage.of)} columns are there", "cosines": "cosines of ranks"}
+        return f"{stage.mu:.4g}", of.get(stage.features, "the columns"), stage.clipped
+
+    words = []
+    for (mu, what, clipped), run in groupby(manifest.stages, key=alike):
+        stages = list(run)
+        ends = ", ".join(f"{stage.radius if clipped else stage.box or 0.0:.4g}" for stage in stages)
+        end = f"length{'s' if len(stages) > 1 else ''}" if clipped else "cells within"
+        words.append(f"mu = {mu}{' each' if len(stages) > 1 else ''} for {what}, {end} {ends}")
+    return words
 
 
 def _questions(manifest: Manifest, words: Explanation) -> list[tuple[str, str]]:
@@ -93,7 +116,7 @@ def _questions(manifest: Manifest, words: Explanation) -> list[tuple[str, str]]:
     return [
         (
             "What is released, and for what?",
-            f"{FORMS[manifest.form]}. Intended use: {said.intended_use or 'not stated'}.",
+            f"{_released(manifest)}. Intended use: {said.intended_use or 'not stated'}.",
         ),
         ("Who answers for it?", f"{said.curator or 'Not stated'}. Questions: {said.contact or 'no contact stated'}."),
         ("What is the unit of privacy?", f"{unit.in_words}. Neighbouring data replace one such unit by any other."),

@@ -15,7 +15,7 @@ from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import PlanError, PrivacyRefusal
+from hazeglass.errors import PlanError, PrivacyRefusal, did_you_mean
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.units import CELL_UNITS, Unit, UnitName
 from hazeglass.publisher.plan_columns import collected, expanded
@@ -271,7 +271,8 @@ def _check_names(plan: Plan) -> None:
     listed = set(plan.text.names)
     for name in (*sources, *([] if plan.id_column is None else [plan.id_column])):
         if listed and name not in listed:
-            raise PlanError(f"the plan names column {name!r}, which is not among text.names. Add it there.")
+            meant = did_you_mean(name, listed) or " Correct one of the two."
+            raise PlanError(f"the plan names column {name!r}, which is not among text.names.{meant}")
     words = set(plan.text.missing)
     for column in plan.columns:
         if both := words.intersection(column.levels):

@@ -20,7 +20,7 @@ from hazeglass._files import new_file
 from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
 from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.registry import Publication
-from hazeglass.errors import OutputError, PlanError
+from hazeglass.errors import OutputError, PlanError, did_you_mean
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher.plan_columns import all_of, filled, grouped
@@ -182,14 +182,17 @@ def _sentence(error: Any, document: Mapping[str, Any]) -> str:
         case "additionalProperties":
             known = sorted(error.schema["properties"])
             unknown = next(key for key in error.instance if key not in known)
-            return f"{where} does not know {_short(unknown)}. Known are: {', '.join(known)}."
+            meant = did_you_mean(unknown, known)
+            return f"{where} does not know {_short(unknown)}.{meant} Known are: {', '.join(known)}."
         case "enum":
             allowed = ", ".join(map(repr, error.validator_value))
-            return f"{where} must be one of {allowed}, got {_short(error.instance)}."
+            meant = did_you_mean(error.instance, error.validator_value)
+            return f"{where} must be one of {allowed}, got {_short(error.instance)}.{meant}"
         case "anyOf":
             return f'{where} must be a number above 0, or "private", got {_short(error.instance)}.'
         case "type":
-            return f"{where} must be of type {error.validator_value}, got {_short(error.instance)}."
+            kind = f"of type {error.validator_value}" if error.validator_value != "array" else 'a list like ["a", "b"]'
+            return f"{where} must be {kind}, got {_short(error.instance)}."
         case validator if validator in _WORDS:
             return f"{where} must be {_WORDS[validator].format(error.validator_value)}, got {_short(error.instance)}."
         case _:

@@ -293,8 +293,9 @@ class Rows:
         meant = {one.name: "dates" if one.part or one.since else "levels" for one in self.plan.columns if _worded(one)}
         for name, cells in sorted(self.unread.items()):
             what = f"cells of column {name!r} that are no {meant.get(name, 'numbers')} and count as missing: {cells:,}."
-            if name in meant and 2 * cells > self.n:
-                what += f" That is most of them: compare the plan's {meant[name]} with how the data writes them."
+            if name in meant:
+                found = "That is most of them: compare" if 2 * cells > self.n else "Is one misspelled? Compare"
+                what += f" {found} the plan's {meant[name]} with how the data writes them."
             if name == BROKEN_LINES:
                 what = f"lines that are no rows and count as rows of missing cells: {cells:,}."
                 if not self.plan.text.quoted_newlines:

@@ -13,7 +13,7 @@ function drawHeat() {
   pen.scale(ratio, ratio);
   const size = Math.min(12, 0.8 * width / nodeCount), labelled = size >= 7;
   pen.font = size + "px system-ui, sans-serif";
-  const widths = labelled ? names.map((name) => pen.measureText(shorten(name, 12)).width) : [0];
+  const widths = labelled ? names.map((name) => pen.measureText(shorten(name, 15)).width) : [0];
   const start = labelled ? 10 + Math.max(...widths) : 8, side = (width - start - 8) / nodeCount;
   heat = {start, side};
   const ink = {pos: colour("--pos"), neg: colour("--neg"), bent: colour("--mark")}, gap = side > 8 ? 1 : 0;
@@ -48,7 +48,7 @@ function labelRows(pen) {
   pen.fillStyle = colour("--ink");
   pen.textBaseline = "middle";
   data.order.forEach((node, rank) => {
-    const middle = heat.start + (rank + 0.5) * heat.side, text = shorten(names[node], 12);
+    const middle = heat.start + (rank + 0.5) * heat.side, text = shorten(names[node], 15);
     pen.textAlign = "right";
     pen.fillText(text, heat.start - 5, middle);
     pen.save();
