@@ -33,6 +33,9 @@ class Done:
     stderr: str
 
 
+FIXED = "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected"
+
+
 def hazeglass(*arguments, cwd):
     """Run a command in this process, in the given folder."""
     with contextlib.chdir(cwd):
@@ -153,7 +156,10 @@ def test_the_journey_from_a_file_to_a_report(desk):
     names = {path.name for path in (desk / "graph").iterdir()}
     assert names == {"edges.csv", "precision.parquet", "graph.graphml", "fit.json", "report.html"}
     header = (desk / "graph" / "edges.csv").read_text().splitlines()[0].replace('"', "")
-    assert header == "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected"
+    assert (
+        header
+        == "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected,strength"
+    )
     assert pq.read_schema(desk / "graph" / "precision.parquet").names == ["a", "b", "c"]
 
 
@@ -163,8 +169,7 @@ def test_a_curved_release_keeps_the_columns_of_every_graph_and_adds_two(desk):
     done = hazeglass("recover", "release", "--out", "graph", cwd=desk)
     assert done.returncode == 0, done.stderr
     header = (desk / "graph" / "edges.csv").read_text().splitlines()[0].replace('"', "")
-    fixed = "source,target,precision,partial_correlation,std_error,ci_low,ci_high,p_value,q_value,selected"
-    assert header == fixed + ",strength,shape"
+    assert header == FIXED + ",strength,shape"
     assert pq.read_schema(desk / "graph" / "precision.parquet").names[:4] == [
         "cos 1 of a",
         "cos 2 of a",
@@ -174,7 +179,7 @@ def test_a_curved_release_keeps_the_columns_of_every_graph_and_adds_two(desk):
     assert json.loads((desk / "graph" / "fit.json").read_text())["dependence"] == "curved"
     done = hazeglass("recover", "release", "--out", "plain", "--dependence", "linear", cwd=desk)
     assert done.returncode == 0, done.stderr
-    assert (desk / "plain" / "edges.csv").read_text().splitlines()[0].replace('"', "") == fixed
+    assert (desk / "plain" / "edges.csv").read_text().splitlines()[0].replace('"', "") == f"{FIXED},strength"
 
 
 def test_verify_and_recover_refuse_a_changed_byte(desk):

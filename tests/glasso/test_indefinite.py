@@ -63,9 +63,7 @@ def assert_names_the_ways_out(message: str, alpha: float, penalize_diagonal: boo
 )
 @given(
     kind=st.integers(0, 5),
-    p=st.one_of(
-        *[st.integers(2, 20)] * 9, st.integers(21, 100 if ALL else 40)
-    ),  # mostly small
+    p=st.one_of(*[st.integers(2, 20)] * 9, st.integers(21, 100 if ALL else 40)),  # mostly small
     seed=st.integers(0, 2**20),
     factor=st.sampled_from(FACTORS),
     penalize_diagonal=st.booleans(),

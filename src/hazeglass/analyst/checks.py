@@ -37,6 +37,7 @@ _BIAS_BORNE = 0.5  # standard errors, root mean square: intervals of nominal 95 
 _BEYOND_NOISE = 0.4  # a marginal's weight that noise alone gives to one normal column in a thousand
 _SKEW_BORNE = 0.1  # bend of a fit that changes little
 _DRAWS, _SEED = 20_000, 20_241_117
+_FEWEST_DRAWS, _MOST_NUMBERS = 2000, 4_000_000
 # Errors of sampling by how much rows swing, measured on Student copulas with 3 to 16 degrees: 1.30 to 1.42.
 _SWUNG = 1.35
 _MOST_SWING = 1.5  # standard deviation of the logarithm of a row's common factor
@@ -113,7 +114,8 @@ def swing(first: StageMoments, pooled: Pooled, marginals: Sequence[Marginal], li
     deviation = np.sqrt(np.maximum(np.diag(pooled.covariance), 1e-12))
     values = np.linalg.eigvalsh(nearest_correlation(pooled.covariance / np.outer(deviation, deviation)))
     rng = np.random.default_rng(_SEED)
-    lengths, factor = np.square(rng.standard_normal((_DRAWS, p))) @ values, rng.standard_normal(_DRAWS)
+    draws = min(_DRAWS, max(_FEWEST_DRAWS, _MOST_NUMBERS // p))  # lengths of many columns are all alike
+    lengths, factor = np.square(rng.standard_normal((draws, p))) @ values, rng.standard_normal(draws)
     lengths /= lengths.mean()
 
     def missing(whole: float, variance: float) -> float:

@@ -75,15 +75,26 @@ def save(graph: Graph, out: Path, *, all_pairs: bool = False) -> Path:
     from hazeglass.present.report import report
 
     with new_folder(out) as folder:
-        write_csv(likeliest(graph.edges, MOST_LINES), folder / "edges.csv")
+        edges = with_strength(graph.edges)
+        write_csv(likeliest(edges, MOST_LINES), folder / "edges.csv")
         if all_pairs:
-            pq.write_table(graph.edges, folder / "edges.parquet")
+            pq.write_table(edges, folder / "edges.parquet")
         pq.write_table(precision_table(graph.precision, graph.features or graph.names), folder / "precision.parquet")
         write(graph, folder / "graph.graphml")
         text = json.dumps(dict(graph.fit), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
         (folder / "report.html").write_text(report(graph.names, graph.edges, graph.fit), encoding="utf-8")
     return out
+
+
+def with_strength(edges: pa.Table) -> pa.Table:
+    """The same columns for every graph: of straight lines alone the strength is the absolute partial correlation."""
+    import pyarrow.compute as pc
+
+    if "strength" in edges.column_names:
+        return edges
+    place = edges.column_names.index("selected") + 1
+    return edges.add_column(place, "strength", pc.abs(edges["partial_correlation"]))
 
 
 def likeliest(edges: pa.Table, most: int) -> pa.Table:
