@@ -39,7 +39,7 @@ test: lint  ## lint, then every test of the gate
 	@OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 trust: $(STAMP)  ## neighbours and other layouts of the same rows, in every combination (the gate runs a pairwise cover)
-	@HAZEGLASS_TRUST=all HAZEGLASS_FRESH=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -p no:cacheprovider tests/trust tests/audit/test_mechanisms.py tests/glasso/test_indefinite.py
+	@HAZEGLASS_TRUST=all HAZEGLASS_FRESH=1 OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q -n 2 -p no:cacheprovider tests/trust tests/audit/test_mechanisms.py tests/glasso/test_indefinite.py tests/publisher/test_interrupts.py
 
 audit: $(STAMP)  ## attack our own mechanisms (under three minutes)
 	@$(BIN)/hazeglass audit --quick

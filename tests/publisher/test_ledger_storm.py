@@ -38,7 +38,7 @@ def publish_for_ever(path, say):
 def test_no_acknowledged_charge_is_lost_and_the_total_is_never_exceeded(tmp_path, storm, total):
     path = tmp_path / "budget.ledger"
     Ledger.create(path, "storm", mu_total=total)
-    lines = storm(functools.partial(publish_for_ever, path), kills=100)
+    lines = storm(functools.partial(publish_for_ever, path), kills=60)
     assert ("refused" in lines) == (total == 1.5)
     said = [line.split() for line in lines if line != "refused"]
     ledger = Ledger.open(path)  # the chain of digests is whole
