@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed-from-pyproject
 BASE := $(VENV)/.installed-base
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
-.PHONY: help demo test lint audit trust bench oracles catalogues grids browser docs oldest package extras pythons coverage mutants bounds clean
+.PHONY: help demo test lint audit trust bench oracles catalogues grids browser warehouse docs oldest package extras pythons coverage mutants bounds clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -72,9 +72,13 @@ oracles: .venv-dp-accounting/bin/pytest .venv-opendp/bin/pytest  ## check the pr
 	@$(PYTHON) -m venv .venv-catalogues
 	@.venv-catalogues/bin/pip install --quiet 'frictionless[parquet]' mlcroissant pyarrow pytest pytest-timeout
 
-.venv-dpmm/bin/python:  # MST synthetic rows, for benchmarks/recovery.py
+.venv-dpmm/bin/python:  # MST synthetic rows, for benchmarks/recovery.py and benchmarks/synthetic.py
 	@$(PYTHON) -m venv .venv-dpmm
 	@.venv-dpmm/bin/pip install --quiet dpmm
+
+.venv-sdmetrics/bin/python:  # a judge of synthetic rows, for benchmarks/synthetic.py
+	@$(PYTHON) -m venv .venv-sdmetrics
+	@.venv-sdmetrics/bin/pip install --quiet sdmetrics
 
 catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and croissant.json with frictionless and mlcroissant
 	@rm -rf build/catalogues
@@ -87,6 +91,16 @@ catalogues: $(STAMP) .venv-catalogues/bin/pytest  ## check datapackage.json and 
 
 grids: .venv-grid/bin/pytest  ## make the two reconstructed grids again with pandapower and compare them with the files
 	@.venv-grid/bin/python -m pytest -q -p no:cacheprovider tests/experiments/test_grids.py
+
+# Engines that only this needs: PostgreSQL from the system's packages, and Spark, which wants Java.
+WAREHOUSE_STAMP := .venv-warehouse/.installed-from-pyproject
+$(WAREHOUSE_STAMP): pyproject.toml
+	@test -x .venv-warehouse/bin/python || $(PYTHON) -m venv .venv-warehouse
+	@.venv-warehouse/bin/python -m pip install --quiet --editable '.[warehouse,test]' 'ibis-framework[postgres]' pyspark
+	@touch $@
+
+warehouse: $(WAREHOUSE_STAMP)  ## sums from DuckDB, PostgreSQL and Spark against those from files (ten minutes)
+	@tests/warehouse/run.sh .venv-warehouse/bin/python
 
 # The documentation's tools do not belong in everybody's environment.
 DOCS_STAMP := .venv-docs/.installed-from-pyproject
@@ -127,7 +141,7 @@ package: .venv-build/bin/twine  ## build sdist and wheel, look into both, run th
 
 TORCH ?= torch
 extras: package  ## the wheel with each extra alone in a clean environment (TORCH=... picks a smaller build of torch)
-	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot gpu grid dask excel studio --torch '$(TORCH)'
+	@$(PYTHON) tests/packaging/extras.py dist/*.whl build/extras plot gpu grid dask excel warehouse studio --torch '$(TORCH)'
 
 PYTHONS ?= python3.12 python3.13
 pythons:  ## every test (or TESTS=...) with other Pythons: make pythons PYTHONS="python3.12 python3.13"
@@ -168,5 +182,5 @@ bounds: $(STAMP)  ## the tests of the compiled kernels with every index checked 
 		$(BIN)/python -m pytest -q -n 2 --dist loadfile -p no:cacheprovider $(BOUNDS_TESTS)
 
 clean:  ## remove the environment and everything built
-	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-grid .venv-docs .venv-oldest .venv-build .venv-python* docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) .venv-dp-accounting .venv-opendp .venv-catalogues .venv-dpmm .venv-sdmetrics .venv-grid .venv-docs .venv-oldest .venv-warehouse .venv-build .venv-python* docs/gallery docs/generated docs/images/layers.svg tests/browser/node_modules build dist demo-out .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -21,10 +21,10 @@ from hazeglass.bundle.manifest import Part
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.clipping import _normal_points
-from hazeglass.publisher.moments import PieceSums
 from hazeglass.publisher.publish import write_moments
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.sums import PieceSums, Sums
 from simulate import SimulatedRelease, _Collector
 
 FloatArray = npt.NDArray[np.float64]
@@ -54,7 +54,7 @@ class DrawnRows(Rows):
         shares = [np.diff(ndtr(np.concatenate([[-np.inf], 3 * one, [np.inf]]))) for one in cuts]
         return [np.append(self.rng.multinomial(self.n, share / share.sum()), 0) for share in shares]
 
-    def _sums(self, work: PieceSums) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def _sums(self, work: PieceSums) -> Sums:
         stage, through = work.stage, work.through
         centre = np.array(stage.centre)
         mean = (self.mean if through is None else through @ self.mean) - centre
@@ -68,7 +68,7 @@ class DrawnRows(Rows):
         second = (vectors * kept) @ vectors.T + shrink.mean() * np.outer(mean, mean)
         first = np.sqrt(shrink).mean() * mean
         whole = np.rint(self.n * stage.steps**2 * second).astype(np.int64)
-        return np.rint(self.n * stage.steps * first).astype(np.int64), whole
+        return Sums(np.rint(self.n * stage.steps * first).astype(np.int64), whole, self.n)
 
 
 def drawn_release(precision: FloatArray, n: int, seed: int, **budget: float) -> SimulatedRelease:

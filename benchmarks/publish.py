@@ -5,6 +5,8 @@ same size. Peak memory of a publish in a process of its own, at 1, 2 and 4 times
 rows from CSV and from Parquet with each engine; beside those of another checkout, where HAZEGLASS_BEFORE names its src.
 
     python benchmarks/publish.py
+    python benchmarks/publish.py --passes 1000000     moments with their stages: how many times the rows are read, and
+                                                      what a pass costs beside reading and one product (processor time)
 """
 
 from __future__ import annotations
@@ -30,21 +32,27 @@ from hazeglass.compute.tables import blocks, floats, open_table
 COLUMNS = [f"c{k}" for k in range(10)]
 
 
-def make_data(path: Path, rows: int) -> None:
+def make_data(path: Path, rows: int, columns: int = len(COLUMNS), tie: float = 0.0) -> None:
+    names = [f"c{k}" for k in range(columns)]
     rng = np.random.default_rng(0)
-    schema = pa.schema([(name, pa.float64()) for name in COLUMNS])
+    schema = pa.schema([(name, pa.float64()) for name in names])
     with pq.ParquetWriter(path, schema, compression="zstd") as writer:
         for start in range(0, rows, 1 << 16):
             size = min(1 << 16, rows - start)
-            writer.write_batch(pa.RecordBatch.from_arrays([rng.standard_normal(size) for _ in COLUMNS], schema=schema))
+            shared = tie * rng.standard_normal(size)  # what makes stages follow from each other
+            cells = [rng.standard_normal(size) + shared for _ in names]
+            writer.write_batch(pa.RecordBatch.from_arrays(cells, schema=schema))
 
 
-def make_plan(form: str) -> hg.Plan:
+def make_plan(form: str, columns: int = len(COLUMNS)) -> hg.Plan:
     return hg.Plan.from_dict(
         {
             "release": {"title": "Benchmark", "form": form},
             "budget": {"epsilon": 1.0, "delta": 1e-6},
-            "columns": [{"name": name, "kind": "continuous", "lower": -5.0, "upper": 5.0} for name in COLUMNS],
+            "columns": [
+                {"name": name, "kind": "continuous", "lower": -5.0, "upper": 5.0}
+                for name in (f"c{k}" for k in range(columns))
+            ],
         }
     )
 
@@ -85,6 +93,34 @@ def timings(folder: Path) -> None:
         print(
             f"{form:<8} 1e7 cells: {whole:5.2f} s in all, {reading:5.2f} s reading, {writing:5.2f} s writing, "
             f"{beyond:5.2f} s beyond ({1e7 / beyond:.2g} cells/s)"
+        )
+
+
+def passes(rows: int, columns: int = 50) -> None:
+    """Rounds of counts, each a reading, and stages, each a reading and a product; one thread, processor time."""
+    names = [f"c{k}" for k in range(columns)]
+
+    def one_product() -> None:
+        for batch in blocks(open_table(data), names):
+            cells = floats(batch, names)
+            cells.T @ cells
+
+    with tempfile.TemporaryDirectory() as folder:
+        data, plan = Path(folder) / "d.parquet", make_plan("moments", columns)
+        make_data(data, rows, columns, 0.7)
+        make_data(Path(folder) / "few.parquet", 2000, columns, 0.7)
+        hg.publish(Path(folder) / "few.parquet", plan, Path(folder) / "few", engine="serial")  # compiles
+        begin = time.process_time()
+        one_product()
+        unit = time.process_time() - begin
+        begin = time.process_time()
+        release = hg.publish(data, plan, Path(folder) / "out", engine="serial")
+        took = time.process_time() - begin
+        rounds, stages = max(len(one.rounds) for one in release.marginals()), len(release.manifest.stages)
+        print(
+            f"moments {rows:.0e} x {columns}: {rounds} rounds of counts and {stages} stages in {took:.1f} s; reading "
+            f"and one product {unit:.1f} s: {took / unit / (rounds + stages):.2f} times that for each pass (goal 1.5)",
+            flush=True,
         )
 
 
@@ -158,6 +194,9 @@ def compare_ways_in(folder: Path) -> None:
 
 
 def main() -> None:
+    if len(sys.argv) == 3 and sys.argv[1] == "--passes":
+        passes(int(sys.argv[2]))
+        return
     if len(sys.argv) == 4:
         memory(*sys.argv[1:])
         return

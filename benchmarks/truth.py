@@ -8,20 +8,22 @@ chosen with the truth. Sections:
     bounds       effective rows with bounds 6, 30 and 100 standard deviations away, and with the mean off the centre
     ranking      AUC and average precision on strong trees, lognormal random graphs, the feeder, the grids
     cells        cell signalling: curved dependence against the consensus, coverage of its own partial correlations
+    odd          rows that are no Gaussian copula, made and real: coverage of their own partial correlations
+    ninety       the 90 Gaussian cells of docs/evidence/recovery.md, the same rows as there: average precision
 
     python benchmarks/truth.py [section ...] [--replicates 50] [--jobs 2] [--out FILE.csv] [--first-seed 1000]
+                               [--only TEXT] [--without TEXT] [--minutes M]
 
 One line per replicate is added to the file, so that a run can be resumed; the tables are made from all of it.
+HAZEGLASS_DATA is the folder of the data sets.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import warnings
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -31,10 +33,13 @@ from scipy import stats
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 import hazeglass as hg
-from graphs import FAMILIES, precision_of, simulate, true_partials
+import odd_rows
+import parallel
+from graphs import FAMILIES, make_plan, precision_of, simulate, standardised_rows, true_partials
 
 DELTA, FDR, ANY_ALPHA = 1e-6, 0.1, 0.3
-DATA = Path(os.environ.get("HAZEGLASS_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
+NO_EDGE = 0.01  # a partial correlation of rows that are no Gaussian copula below this counts as none
+DATA = odd_rows.DATA
 FloatArray = np.ndarray[Any, np.dtype[np.float64]]
 Found = dict[str, Any]
 
@@ -59,11 +64,11 @@ def _two_normals(z: FloatArray) -> FloatArray:
     return np.interp(stats.norm.cdf(z), cdf, grid)
 
 
-def release_of(
-    rows: FloatArray, lower: float, upper: float, kind: str, epsilon: float, seed: int, **release: Any
-) -> Any:
+def release_of(rows: FloatArray, lower: Any, upper: Any, kind: str, epsilon: float, seed: int, **release: Any) -> Any:
+    """Bounds are one pair for all columns, or one for each."""
     names = [f"x{k + 1}" for k in range(rows.shape[1])]
-    columns = [hg.Column(name, kind, lower=lower, upper=upper) for name in names]
+    ends = zip(names, *(np.broadcast_to(end, len(names)).tolist() for end in (lower, upper)), strict=True)
+    columns = [hg.Column(name, kind, lower=low, upper=high) for name, low, high in ends]
     plan = hg.Plan(title="Benchmark", form="moments", epsilon=epsilon, delta=DELTA, columns=columns, **release)
     return simulate(pa.table(dict(zip(names, rows.T, strict=True))), plan, seed)
 
@@ -269,67 +274,113 @@ class _CellsOwn:
 
     def __call__(self, seed: int) -> Found:
         data, release = cell_release(self.epsilon, seed)
-        rng = np.random.default_rng(seed)
-        order = np.lexsort((rng.random(data.data.shape), data.data), axis=0)
-        ranks = np.empty_like(order)
-        np.put_along_axis(ranks, order, np.arange(len(order))[:, None], axis=0)
-        scores = stats.norm.ppf((ranks + 0.5) / len(ranks))
-        truth = true_partials(np.linalg.inv(np.corrcoef(scores, rowvar=False)))
-        graph = recovered(release)
-        if graph.fit.get("distrusted") is not None:
-            return {"refused": True}
-        inside = (pairs_of(graph, "ci_low") <= truth) & (truth <= pairs_of(graph, "ci_high"))
-        return {"refused": False, "coverage": float(inside.mean())}
+        return covered(recovered(release), odd_rows.own_partials(data.data, seed))
+
+
+def covered(graph: hg.Graph, own: FloatArray, population: FloatArray | None = None) -> Found:
+    """How many intervals hold the rows' own partial correlations, and those there would be without end of rows."""
+    if graph.fit.get("distrusted") is not None:
+        return {"refused": True}
+    low, high = pairs_of(graph, "ci_low"), pairs_of(graph, "ci_high")
+    found: Found = {"refused": False, "coverage": float(np.mean((low <= own) & (own <= high)))}
+    if population is not None:
+        chosen, null = pairs_of(graph, "selected") > 0, np.abs(population) < NO_EDGE
+        found["of population"] = float(np.mean((low <= population) & (population <= high)))
+        found["fdp"] = float(np.sum(chosen & null) / max(1, chosen.sum()))
+    return found
+
+
+def odd() -> Iterator[tuple[str, Callable[[int], Found]]]:
+    for name in odd_rows.MADE:
+        for n in (7_500, 30_000):
+            for epsilon in (0.3, 0.5, 1.0, 3.0, 10.0):
+                yield f"{name}, n = {n}, eps = {epsilon:g}", _Odd(name, n, epsilon)
+    for name in odd_rows.REAL:
+        for epsilon in (0.3, 0.5, 1.0, 3.0, 10.0):
+            yield f"{name}, eps = {epsilon:g}", _Odd(name, None, epsilon)
+
+
+class _Odd:
+    """With scores; columns of few values are compared with the normals behind them."""
+
+    def __init__(self, name: str, n: int | None, epsilon: float) -> None:
+        self.name, self.n, self.epsilon = name, n, epsilon
+
+    def __call__(self, seed: int) -> Found:
+        kind, population = "integer" if self.name in odd_rows.WHOLE else "continuous", None
+        if self.n is None:
+            rows, lower, upper = odd_rows.REAL[self.name]()
+        else:
+            rows, (lower, upper) = odd_rows.rows_of(self.name, self.n, seed), odd_rows.bounds_of(self.name)
+            population = odd_rows.population(self.name)
+        graph = recovered(release_of(rows, lower, upper, kind, self.epsilon, seed))
+        return covered(graph, odd_rows.own_partials(rows, seed), population)
+
+
+def ninety() -> Iterator[tuple[str, Callable[[int], Found]]]:
+    for p in (20, 50):
+        for n in (1_000, 10_000, 100_000):
+            for family in FAMILIES:
+                for epsilon in (0.5, 1.0, 2.0, 4.0, 8.0):
+                    yield f"{family} | {p} | {n} | {epsilon:g}", _Ninety(family, p, n, epsilon)
+
+
+class _Ninety:
+    """The rows of benchmarks/recovery.py: its seed is what is left of ours beyond thousands."""
+
+    def __init__(self, family: str, p: int, n: int, epsilon: float) -> None:
+        self.family, self.p, self.n, self.epsilon = family, p, n, epsilon
+
+    def __call__(self, seed: int) -> Found:
+        theirs = seed % 1000
+        rng = np.random.default_rng((FAMILIES.index(self.family), self.p, self.n, theirs))
+        precision = precision_of(self.family, self.p, rng)
+        rows = standardised_rows(precision, self.n, rng)
+        plan = make_plan("moments", self.p, epsilon=self.epsilon, delta=DELTA)
+        graph = recovered(simulate(rows, plan, theirs))
+        return ranked(graph, np.abs(true_partials(precision)) > 1e-9)
 
 
 # ---------------------------------------------------------------------------------------------------- run and tell
 
-SECTIONS = {"independent": independent, "graphs": graphs, "bounds": bounds, "ranking": ranking, "cells": cells}
+SECTIONS = {
+    "independent": independent,
+    "graphs": graphs,
+    "bounds": bounds,
+    "ranking": ranking,
+    "cells": cells,
+    "odd": odd,
+    "ninety": ninety,
+}
 
 
-def one(section: str, line: str, seed: int) -> tuple[str, str, int, Found]:
-    work = dict(SECTIONS[section]())[line]
-    return section, line, seed, work(seed)
+def one(section: str, line: str, seed: int) -> Found:
+    return dict(SECTIONS[section]())[line](seed)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("sections", nargs="*", default=list(SECTIONS))
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--first-seed", type=int, default=1000)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
-    parser.add_argument("--only", default="", help="lines that contain this")
+    parser.add_argument("--only", nargs="*", default=[""], help="lines that contain one of these")
+    parser.add_argument("--without", nargs="*", default=[], help="no lines that contain one of these")
+    parser.add_argument("--minutes", type=float, default=1e6, help="begin nothing after so many")
     parser.add_argument("--out", type=Path, default=Path("truth.csv"))
     arguments = parser.parse_args()
-    seeds = range(arguments.first_seed, arguments.first_seed + arguments.replicates)
-    done = read(arguments.out)
-    known = {key[:3] for key in done}
     wanted = [
-        (section, line, seed)
+        (section, line, seed)  # every line gets its first replicate before any gets its second
+        for seed in range(arguments.first_seed, arguments.first_seed + arguments.replicates)
         for section in arguments.sections
         for line, _ in SECTIONS[section]()
-        if arguments.only in line
-        for seed in seeds
-        if (section, line, seed) not in known
+        if any(text in line for text in arguments.only) and not any(text in line for text in arguments.without)
     ]
-    wanted.sort(key=lambda item: item[2])  # every line gets its first replicate before any gets its second
-    with ProcessPoolExecutor(arguments.jobs) as pool, arguments.out.open("a", newline="") as file:
-        writer = csv.writer(file)
-        for section, line, seed, found in pool.map(one, *zip(*wanted, strict=True)) if wanted else ():
-            for name, value in found.items():
-                writer.writerow([section, line, seed, name, float(value)])
-            file.flush()
-    tell(read(arguments.out), arguments.sections)
+    parallel.measure(one, wanted, arguments.out, arguments.jobs, arguments.minutes)
+    tell(parallel.read(arguments.out), arguments.sections)
 
 
-def read(path: Path) -> list[tuple[str, str, int, str, float]]:
-    if not path.exists():
-        return []
-    with path.open(newline="") as file:
-        return [(row[0], row[1], int(row[2]), row[3], float(row[4])) for row in csv.reader(file)]
-
-
-def tell(results: list[tuple[str, str, int, str, float]], sections: list[str]) -> None:
+def tell(results: list[tuple[str, ...]], sections: list[str]) -> None:
     """Means with standard errors, line by line, and over all lines of a section."""
     for section in sections:
         mine = [row for row in results if row[0] == section]
@@ -340,12 +391,34 @@ def tell(results: list[tuple[str, str, int, str, float]], sections: list[str]) -
             values: dict[str, list[float]] = {}
             for row in mine:
                 if line is None or row[1] == line:
-                    values.setdefault(row[3], []).append(row[4])
+                    values.setdefault(row[3], []).append(float(row[4]))
             text = ", ".join(
                 f"{name} {np.nanmean(found):.3f} ({np.nanstd(found) / np.sqrt(len(found)):.3f})"
                 for name, found in values.items()
             )
             print(f"{section}: {line or 'all lines'} [{max(map(len, values.values()))}]: {text}")
+        if section == "ninety":
+            beside_the_old(mine)
+
+
+def beside_the_old(results: list[tuple[str, ...]]) -> None:
+    """Average precision less that of the older mechanism on the same rows, as docs/evidence/recovery.md has it."""
+    page = Path(__file__).parents[1] / "docs" / "evidence" / "recovery.md"
+    old: dict[str, tuple[float, float]] = {}
+    for row in page.read_text(encoding="utf-8").split("## Area under")[0].splitlines():
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        if cells[0] in FAMILIES:
+            mean, error = cells[4].replace("(", "").replace(")", "").split()
+            old[" | ".join(cells[:4])] = float(mean), float(error)
+    gaps, lost = [], []
+    for line, (before, error) in old.items():
+        now = [float(row[4]) for row in results if row[1] == line and row[3] == "ap"]
+        if now:
+            gap, doubt = np.mean(now) - before, np.hypot(np.std(now) / np.sqrt(len(now)), error)
+            gaps.append(gap)
+            if gap < -0.05:
+                lost.append(f"{line}: {before:.3f} -> {np.mean(now):.3f} (gap {gap:+.3f}, error {doubt:.3f})")
+    print(f"ninety: mean gap to the older mechanism {np.mean(gaps):+.4f} over {len(gaps)} cells; below -.05: {lost}")
 
 
 if __name__ == "__main__":

@@ -9,9 +9,11 @@ from hazeglass._version import __version__
 
 if TYPE_CHECKING:
     from hazeglass import datasets
+    from hazeglass.analyst.compare import GraphDiff, compare
     from hazeglass.analyst.estimators import CorrectedGraphicalLasso, CorrectedGraphicalLassoCV
     from hazeglass.analyst.graph import Graph
     from hazeglass.analyst.recover import recover
+    from hazeglass.analyst.synthesize import synthesize
     from hazeglass.bundle.manifest import Column
     from hazeglass.bundle.reader import Release, load
     from hazeglass.compute.text import TextFormat
@@ -28,16 +30,19 @@ _HOMES = {
     "CorrectedGraphicalLassoCV": "hazeglass.analyst.estimators",
     "GaussianDP": "hazeglass.guarantee.gdp",
     "Graph": "hazeglass.analyst.graph",
+    "GraphDiff": "hazeglass.analyst.compare",
     "Plan": "hazeglass.publisher.plan",
     "Release": "hazeglass.bundle.reader",
     "Solution": "hazeglass.glasso",
     "TextFormat": "hazeglass.compute.text",
+    "compare": "hazeglass.analyst.compare",
     "graphical_lasso": "hazeglass.glasso",
     "graphical_lasso_path": "hazeglass.glasso",
     "nearest_psd_max_norm": "hazeglass.glasso",
     "load": "hazeglass.bundle.reader",
     "publish": "hazeglass.publisher.publish",
     "recover": "hazeglass.analyst.recover",
+    "synthesize": "hazeglass.analyst.synthesize",
 }
 _MODULES = ("datasets", "errors")
 
@@ -47,11 +52,13 @@ __all__ = [
     "CorrectedGraphicalLassoCV",
     "GaussianDP",
     "Graph",
+    "GraphDiff",
     "Plan",
     "Release",
     "Solution",
     "TextFormat",
     "__version__",
+    "compare",
     "datasets",
     "errors",
     "graphical_lasso",
@@ -60,6 +67,7 @@ __all__ = [
     "nearest_psd_max_norm",
     "publish",
     "recover",
+    "synthesize",
 ]
 
 

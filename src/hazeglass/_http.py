@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import http.client
+import socket
+import threading
 import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, BinaryIO
 from urllib.parse import SplitResult, urlsplit
 
@@ -31,7 +34,10 @@ class HttpClient:
     """Fetches files one after the other and keeps count of bytes and time."""
 
     def __init__(self, largest: int, seconds: float, objection: Objection) -> None:
-        self._opener = urllib.request.build_opener(_Redirects(objection))
+        self._sockets: list[socket.socket] = []
+        self._opener = urllib.request.build_opener(
+            _Redirects(objection), _Plain(self._sockets), _Encrypted(self._sockets)
+        )
         self._left, self._seconds = largest, seconds
         self._deadline = time.monotonic() + seconds
 
@@ -39,6 +45,12 @@ class HttpClient:
         """Write what lies at an address; `name` is what messages call it."""
         allowed = self._left if largest is None else min(largest, self._left)
         received = 0
+        if self._late:
+            raise self._too_late(name)
+        # Headers and trailers may be endless, too, and come byte by byte.
+        watch = threading.Timer(max(0.0, self._deadline - time.monotonic()), self._hang_up)
+        watch.daemon = True
+        watch.start()
         try:
             request = urllib.request.Request(address, headers=_HEADERS)
             with self._opener.open(request, timeout=_SECONDS_WITHOUT_A_BYTE) as answer:
@@ -46,9 +58,11 @@ class HttpClient:
                     received += len(chunk)
                     if received > allowed:
                         raise DownloadError(f"{name} is larger than {allowed:,} bytes; the download was stopped.")
-                    if time.monotonic() > self._deadline:
-                        raise DownloadError(f"{name} is not here after {self._seconds:,} s; the download was stopped.")
+                    if self._late:
+                        raise self._too_late(name)
                     sink.write(chunk)
+                if self._late:
+                    raise self._too_late(name)
                 announced = answer.headers.get("Content-Length", "")
                 if announced.isdigit() and int(announced) != received:
                     raise DownloadError(f"{name} broke off after {received:,} of {int(announced):,} bytes.")
@@ -56,9 +70,57 @@ class HttpClient:
             with error:
                 raise DownloadError(f"{address} answers {error.code} {error.reason}.", error.code) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
+            if self._late:
+                raise DownloadError(
+                    f"{name} is not here after {self._seconds:,} s; the download was stopped."
+                ) from None
             reason = getattr(error, "reason", None) or type(error).__name__
             raise DownloadError(f"{address} cannot be fetched: {reason}.") from None
+        finally:
+            watch.cancel()
+            self._sockets.clear()
         self._left -= received
+
+    @property
+    def _late(self) -> bool:
+        return time.monotonic() >= self._deadline
+
+    def _too_late(self, name: str) -> DownloadError:
+        return DownloadError(f"{name} is not here after {self._seconds:,} s; the download was stopped.")
+
+    def _hang_up(self) -> None:
+        for one in [*self._sockets]:
+            with suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
+
+
+class _Plain(urllib.request.HTTPHandler):
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        super().__init__()
+        self._sockets = sockets
+
+    def http_open(self, req: Any) -> Any:
+        return self.do_open(_noting(http.client.HTTPConnection, self._sockets), req)
+
+
+class _Encrypted(urllib.request.HTTPSHandler):
+    def __init__(self, sockets: list[socket.socket]) -> None:
+        super().__init__()
+        self._sockets = sockets
+
+    def https_open(self, req: Any) -> Any:
+        return self.do_open(_noting(http.client.HTTPSConnection, self._sockets), req)
+
+
+def _noting(kind: type[Any], sockets: list[socket.socket]) -> Any:
+    """The same kind of connection, whose sockets are noted, so that they can be closed from outside."""
+
+    class Noting(kind):  # type: ignore[misc]
+        def connect(self) -> None:
+            super().connect()
+            sockets.append(self.sock)
+
+    return Noting
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

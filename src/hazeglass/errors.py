@@ -22,7 +22,8 @@
         ├── ConvergenceWarning                 a solver stopped before its certificate
         ├── RepairWarning                      an indefinite covariance was moved, and by how much
         ├── SelectionWarning                   a choice at the edge of what was tried
-        └── DistrustWarning                    a release contradicts the model of its error bars: nothing is selected
+        ├── DistrustWarning                    a release contradicts the model of its error bars: nothing is selected
+        └── DeviceWarning                      a device is not there, and the CPU is used
 
 Messages say what must hold, what came, and what to do. They never quote a cell: see :func:`quotes_no_cell`.
 """
@@ -41,6 +42,7 @@ __all__ = [
     "BundleError",
     "ConvergenceWarning",
     "DataError",
+    "DeviceWarning",
     "DistrustWarning",
     "HazeglassError",
     "HazeglassWarning",
@@ -145,6 +147,10 @@ class SelectionWarning(HazeglassWarning):
 
 class DistrustWarning(HazeglassWarning):
     """A release contradicts the model that its error bars rest on, so nothing is selected."""
+
+
+class DeviceWarning(HazeglassWarning):
+    """A device that was asked for is not there, and the CPU is used instead."""
 
 
 def warn(message: str, category: type[HazeglassWarning]) -> None:

@@ -69,6 +69,32 @@ def test_gaussian_rows_do_not_swing():
     assert all(covariance_of(simulate(gaussian(30_000, k), plan_for(-6, 6), k)).swing < 0.06 for k in range(4))
 
 
+def a_stage(radius, noise_sd=0.001):
+    return StageMoments(np.zeros(P), 0.8 * CHAIN, noise_sd, noise_sd, np.eye(P), np.zeros(P), radius)
+
+
+def test_the_doubt_of_undoing_grows_with_what_clipping_took_and_is_none_where_nothing_was_clipped():
+    radii = (2.0, 3.0, 4.0, 8.0, None)
+    doubts = [checks.doubt([a_stage(radius)], CHAIN, 0.0) for radius in radii]
+    assert doubts[0] > doubts[1] > doubts[2] > doubts[3] >= 0
+    assert doubts[3] < 1e-4
+    assert doubts[4] == 0
+    assert checks.doubt([a_stage(4.0)], CHAIN, 0.4) > 2 * doubts[2]  # rows that swing lose more to the same ball
+    both = checks.doubt([a_stage(2.0, 0.01), a_stage(None)], CHAIN, 0.0)
+    assert both == pytest.approx(doubts[0] / 101)  # stages count as far as they are heard
+
+
+def test_doubt_is_error_that_no_noise_and_no_number_of_rows_explains():
+    pooled = pool([a_stage(3.0)], 10**9)
+    without, with_it = (pooled.with_doubt(1.0, shape).error.entry_variance for shape in (0.0, 0.01))
+    own = np.diag(pooled.covariance)
+    added = (with_it - without) / np.outer(own, own)
+    eye = np.eye(P, dtype=bool)
+    # E of independent entries, u^2 between two directions as they vary, has such variances whatever directions they are
+    correlation = pooled.covariance / np.sqrt(np.outer(own, own))
+    assert added[~eye] == pytest.approx(1e-4 * (1 + correlation[~eye] ** 2), rel=1e-6)
+
+
 def test_rows_that_were_clipped_far_too_short_are_not_trusted():
     marginals = simulate(gaussian(30_000, 0), plan_for(-6, 6), 0).marginals()
     links = [link_of(one.latent_borders, one.coarse) for one in marginals]

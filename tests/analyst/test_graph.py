@@ -3,6 +3,7 @@
 import csv
 import json
 import xml.etree.ElementTree as ElementTree
+from importlib.resources import files
 
 import networkx
 import numpy as np
@@ -11,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst import export
 from hazeglass.analyst.export import likeliest, never_a_formula, precision_table
 from hazeglass.analyst.graph import Graph
 from hazeglass.errors import InputError
@@ -69,9 +71,10 @@ def test_scores_against_a_truth(graph):
 
 
 def test_differences(graph):
-    other = make([-0.5, 0.0, 0.3, 0.0, 0.0, 0.0], [1, 0, 1, 0, 0, 0])
+    other = make([-0.5, 0.0, 0.6, 0.0, 0.0, 0.0], [1, 0, 1, 0, 0, 0])
     diff = graph.diff(other)
-    assert (diff.gained, diff.lost, diff.changed_sign) == ((("a", "d"),), (("b", "c"),), (("a", "b"),))
+    found = tuple(diff.pairs(change) for change in ("gained", "lost", "turned"))
+    assert found == ((("a", "d"),), (("b", "c"),), (("a", "b"),))
     assert not graph.diff(graph)
     assert graph == make([0.5, 0.0, 0.1, -0.4, 0.0, 0.0], [1, 0, 0, 1, 0, 0])
     assert graph != other
@@ -132,7 +135,9 @@ def test_a_curved_graph_is_written_with_its_words_and_has_no_sign_to_change(tmp_
     assert {edge["data"]["shape"] for edge in edges} == {"linear", "curved"}
     assert "shape" in graph._repr_html_()
     turned = hg.recover(rows * [-1, 1, 1], dependence="curved", fdr=0.01)
-    assert graph.diff(turned).changed_sign == (("x1", "x3"),)
+    diff = graph.diff(turned)
+    assert ("x1", "x3") in diff.pairs("turned")
+    assert any("only the linear part" in note for note in diff.fit["notes"])
     assert graph.strength()[0, 1] == graph.edges["strength"][0].as_py()
     assert graph.scores([("x1", "x2"), ("x1", "x3")]).auc == 1.0
 
@@ -145,6 +150,23 @@ def test_text_that_a_spreadsheet_would_run_gets_an_apostrophe(name):
     assert never_a_formula(name)[:2] == f"'{name[0]}"
     assert f";'{name[0]}" in never_a_formula(f"a;{name}")  # where a semicolon separates cells
     assert never_a_formula("a" + name[0].strip() + "b") == "a" + name[0].strip() + "b"
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t"])
+def test_whatever_separates_cells_no_cell_of_a_csv_is_a_formula(tmp_path, separator):
+    names = ['x;"=1+1;y', 'x;"=HYPERLINK(""http://e/"")";b', 'a"=1', '"=1', 'a,"\xa0"=1', 'a\n"+1', "a\x0b=1", 'b|""-1']
+    export.write_csv(pa.table({name: [1.5] for name in names}), tmp_path / "header.csv")
+    export.write_csv(pa.table({"name": names}), tmp_path / "cells.csv")
+    for path in tmp_path.iterdir():
+        with path.open(newline="") as file:
+            found = [cell.strip() for row in csv.reader(file, delimiter=separator) for cell in row]
+        assert found
+        assert not [cell for cell in found if cell.startswith(("=", "+", "-", "@"))]
+
+
+def test_the_report_writes_names_by_the_same_rule():
+    script = files("hazeglass.present").joinpath("templates/report/export.js").read_text(encoding="utf-8")
+    assert f"/{export.FORMULA.pattern}/g" in script
 
 
 def test_column_names_are_no_formulas_in_edges_csv_and_numbers_keep_their_sign(tmp_path):

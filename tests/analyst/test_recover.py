@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst import recover as recover_module
+from hazeglass.analyst import edges as edges_module
 from hazeglass.analyst.covariance import NoisyCovariance
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.inference import infer
@@ -170,7 +170,7 @@ def test_auc_refuses_an_unknown_node(graph):
 def test_a_graph_of_many_columns_lists_its_edges_and_the_likeliest_other_pairs(make_plan, tmp_path, monkeypatch, most):
     release = hg.publish(chain_rows(5_000), make_plan(columns="abcde"), tmp_path / "r", simulate_seed=2)
     whole = hg.recover(release)
-    monkeypatch.setattr(recover_module, "_MOST_PAIRS", most)
+    monkeypatch.setattr(edges_module, "_MOST_PAIRS", most)
     some = hg.recover(release)
     wanted = (whole.edges["selected"].to_numpy(zero_copy_only=False)) | (whole.edges["precision"].to_numpy() != 0)
     assert some.edges.num_rows == max(most, wanted.sum())
@@ -241,3 +241,10 @@ def test_rows_that_no_covariance_can_be_taken_of_are_refused_in_one_sentence():
     rows[3, 2] = 1e149
     with pytest.raises(InputError, match=r"within 1e\+70 of 0"):
         hg.recover(rows)
+
+
+def test_no_more_rows_than_columns_select_nothing():
+    rows = np.random.default_rng(4).standard_normal((8, 20))
+    with pytest.warns(hg.errors.DistrustWarning, match="8 rows for 20 columns"):
+        graph = hg.recover(rows)
+    assert graph.selected.num_rows == 0

@@ -172,7 +172,7 @@ def test_a_path_keeps_away_from_where_an_estimate_hardly_exists_and_never_measur
 
 
 def test_a_path_ends_where_a_graph_is_too_dense_to_be_read(monkeypatch):
-    monkeypatch.setattr(penalty, "_MOST_DEGREE", 4)
+    monkeypatch.setattr(penalty, "MOST_DEGREE", 4)
     path = PenaltyPath(noisy_problem(noise=0.02))
     counts = [path.problem.edges(fit) for fit in path.fits()]
     assert counts[-1] > 2 * 40 >= counts[-2]

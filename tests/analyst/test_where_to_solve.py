@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.errors import HazeglassError, InputError
+from hazeglass.errors import DeviceWarning, HazeglassError, InputError
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
 needs_torch = pytest.mark.skipif(not HAS_TORCH, reason="torch is not installed")
@@ -30,7 +30,6 @@ def has_gpu():
 @pytest.mark.parametrize(
     "work",
     [
-        lambda rows: hg.recover(rows, device="cuda"),
         lambda rows: hg.CorrectedGraphicalLasso(0.1, device="cuda").fit(rows),
         lambda rows: hg.graphical_lasso_path(np.cov(rows.T), [0.1], device="cuda"),
     ],
@@ -40,6 +39,15 @@ def test_a_device_that_is_not_there_is_refused_in_one_sentence(rows, work):
         work(rows)
     assert refusal.value.exit_status == 2
     assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.skipif(has_gpu(), reason="there is a GPU here")
+def test_recover_says_so_and_uses_the_cpu(rows):
+    with pytest.warns(DeviceWarning, match=r"'cuda'.*\. The CPU is used instead") as said:
+        there = hg.recover(rows, device="cuda", alpha=0.05)
+    assert len(said) == 1
+    assert "\n" not in str(said[0].message)
+    assert there == hg.recover(rows, alpha=0.05)
 
 
 @needs_torch

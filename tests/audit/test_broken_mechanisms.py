@@ -12,11 +12,11 @@ from hazeglass.audit.certify import certify
 from hazeglass.audit.moments_attack import attack_loop
 from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks
 from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.publisher import clip, marginals, moments, noise, rows, table
+from hazeglass.publisher import clip, marginals, moments, noise, rows, sums, table
 from hazeglass.publisher.randomness import SeededBits
 
 RUNS = 1 << 16
-HONEST_ROWS, HONEST_SCORES, HONEST_SUMS = moments.lattice_rows, marginals.Encoder._scores, moments.exact_sums
+HONEST_ROWS, HONEST_SCORES, HONEST_SUMS = sums.lattice_rows, marginals.Encoder._scores, moments.exact_sums
 HONEST_SHAPE, HONEST_TABLE = moments.next_shape, marginals._table
 
 
@@ -102,7 +102,7 @@ def test_a_forgotten_clip_is_caught(monkeypatch):
         return np.rint(x * steps)
 
     monkeypatch.setattr(table, "clip_to_lattice", unclipped)
-    monkeypatch.setattr(moments, "lattice_rows", lambda x, centre, stage: np.rint((x - centre[:, None]) * stage.steps))
+    monkeypatch.setattr(sums, "lattice_rows", lambda x, centre, stage: np.rint((x - centre[:, None]) * stage.steps))
     assert audit("table", "record", "rounded, clipped").ratio > 1.5
     assert audit("moments", "record", "one stage").ratio > 1.5
     assert audit("moments", "record", "counts and stages").ratio > 1.5
@@ -144,7 +144,7 @@ def centred_after_clipping(x, centre, stage):
 @pytest.mark.parametrize("centred", [centred_before_clipping, centred_after_clipping])
 @pytest.mark.parametrize("unit", ["entry", "readings", "record", "person"])
 def test_centring_by_the_datas_own_mean_is_caught(monkeypatch, centred, unit):
-    monkeypatch.setattr(moments, "lattice_rows", centred)
+    monkeypatch.setattr(sums, "lattice_rows", centred)
     assert audit("moments", unit, "one stage").ratio > 1.3
 
 
@@ -214,9 +214,9 @@ def test_a_centre_from_the_exact_mean_is_caught(monkeypatch):
         seen.append((HONEST_SUMS(rows, stage, *others), stage, rows.n))
         return seen[-1][0]
 
-    def from_exact(before, radius, mean, *others):
-        (first, _), stage, n = seen[-1]
-        return HONEST_SHAPE(before, radius, first / stage.steps / n, *others)
+    def from_exact(before, radius, mean, *others, **more):
+        (first, *_), stage, n = seen[-1]
+        return HONEST_SHAPE(before, radius, first / stage.steps / n, *others, **more)
 
     assert audit_loop(attack, 200).mu < 2
     monkeypatch.setattr(moments, "exact_sums", remembering)

@@ -8,7 +8,7 @@ import {availableParallelism, loadavg, tmpdir} from "node:os";
 import {join} from "node:path";
 import {after, before, test} from "node:test";
 import {launch, pages} from "./browser.mjs";
-import {chooseFile, command, enter, fillAll, picture, publish, startStudio, workers} from "./studio.mjs";
+import {ask, chooseFile, command, enter, fillAll, picture, publish, startStudio, workers} from "./studio.mjs";
 
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const planted = ["8.675309424", "7.271828459", "9.141592653"];
@@ -163,7 +163,7 @@ test("a search for planted values would find one", async () => {
 test("the analyst's journey: an archive, a graph, the report's own view, every file", async () => {
   const {page, seen, close} = await visit();
   await page.goto(studio.base + "/analyst");
-  await page.locator("#upload").setInputFiles(archive);
+  await (await page.waitForSelector("#upload:enabled", {state: "attached"})).setInputFiles(archive);
   await shown(page, "opened");
   assert.equal(await page.locator("#release-title").textContent(), "Ortsnetz");
   await page.locator("#recover").click();
@@ -269,7 +269,7 @@ test("work that does not react is ended all the same", async () => {
 test("a cancelled recovery can be started again", async () => {
   const {page, close} = await visit();
   await page.goto(studio.base + "/analyst");
-  await page.locator("#upload").setInputFiles(archive);
+  await (await page.waitForSelector("#upload:enabled", {state: "attached"})).setInputFiles(archive);
   await shown(page, "opened");
   await page.locator("#select").selectOption("stars");
   await page.locator("#recover").click();
@@ -317,7 +317,7 @@ test("a page of another origin can change nothing", async () => {
   assert.ok(!existsSync(join(home, "evil.ledger")), "nothing was done");
   const [cookie] = await context.cookies();
   const headers = {Cookie: `${cookie.name}=${cookie.value}`, Origin: new URL(other.url()).origin};
-  assert.equal((await fetch(studio.base + "/publisher/ledger/new", {method: "POST", headers, body: JSON.stringify(wish)})).status, 403);
+  assert.equal((await ask(studio, "/publisher/ledger/new", {method: "POST", headers, body: JSON.stringify(wish)})).status, 403);
   const read = await other.evaluate((base) => fetch(base + "/publisher/jobs", {credentials: "include"}).then(() => "read", () => "refused"), studio.base);
   assert.equal(read, "refused");
   const framed = await other.evaluate((base) => new Promise((done) => {
@@ -342,11 +342,11 @@ test("another service of this machine gets the cookie and can do nothing with it
   const server = createServer((request, response) => { cookie = request.headers.cookie ?? cookie; response.setHeader("Content-Type", "text/html"); response.end("<!doctype html><title>elsewhere</title>"); });
   await new Promise((ready) => server.listen(0, "127.0.0.1", ready));
   const other = await context.newPage();
-  await other.goto(`http://127.0.0.1:${server.address().port}/`);
+  await other.goto(`http://${new URL(studio.base).hostname}:${server.address().port}/`);
   assert.match(cookie, /^hazeglass_studio_\d+=.{43}$/, "the browser gave the cookie away");
   assert.equal(await other.evaluate(() => localStorage.length + sessionStorage.length), 0, "and nothing else");
   const headers = {Cookie: cookie, Origin: studio.base, Host: new URL(studio.base).host, "Sec-Fetch-Site": "same-origin"};
-  const replay = (path, body) => fetch(new URL(path, studio.base), body === undefined ? {headers} : {method: "POST", headers, body: JSON.stringify(body)});
+  const replay = (path, body) => ask(studio, path.startsWith("?") ? "/" + path : path, body === undefined ? {headers} : {method: "POST", headers, body: JSON.stringify(body)});
   const columns = Array.from({length: 8}, (_, k) => ({name: `m${k}`, kind: "continuous", lower: -3, upper: 3, reason: "none"}));
   const wish = {
     document: {release: {title: "stolen", form: "table", protects: "entry"}, budget: {epsilon: 19, delta: 1e-6}, columns},
@@ -414,7 +414,7 @@ test("an oversized upload and a path with .. are refused", async () => {
   const {page, close} = await visit();
   await page.goto(studio.base + "/analyst");
   const large = Buffer.alloc(9 << 20);
-  await page.locator("#upload").setInputFiles({name: "large.zip", mimeType: "application/zip", buffer: large});
+  await (await page.waitForSelector("#upload:enabled", {state: "attached"})).setInputFiles({name: "large.zip", mimeType: "application/zip", buffer: large});
   assert.match(await page.locator("#open-note").textContent(), /at most 8 MiB/);
   assert.equal(await posted(page, "/analyst/upload", "x".repeat(9 << 20)), 413);
   for (const path of ["..", "../..", "große/../..", "/etc", "große/../../../etc/passwd"]) {
@@ -545,7 +545,7 @@ for (const [name, options] of Object.entries({desktop: {}, phone: {viewport: {wi
     await page.goto(studio.base + "/analyst");
     await page.locator("#browser .file").first().waitFor();
     await check("analyst");
-    await page.locator("#upload").setInputFiles(archive);
+    await (await page.waitForSelector("#upload:enabled", {state: "attached"})).setInputFiles(archive);
     await shown(page, "opened");
     await check("opened");
     await page.locator("#recover").click();

@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 
 import numpy as np
 import pyarrow as pa
@@ -263,3 +264,17 @@ def test_a_size_that_release_json_does_not_state_is_refused(make_plan, table, tm
     reseal(release.path, lambda document: document["files"][0].update(bytes=1))
     with pytest.raises(hg.errors.BundleError, match="has another size"):
         hg.load(release.path)
+
+
+@pytest.mark.parametrize("name", ["moments.parquet", "statement.html"])
+def test_a_file_of_holes_is_refused_before_it_is_hashed(make_plan, table, tmp_path, name):
+    """Hashing it would take hours."""
+    release = hg.publish(table, make_plan(), tmp_path / "release")
+    with (release.path / name).open("r+b") as file:
+        file.truncate(1 << 40)
+    started = time.process_time()
+    with pytest.raises(
+        hg.errors.BundleError, match=r"has another size than release\.json says|larger than 67,108,864 bytes"
+    ):
+        hg.load(release.path)
+    assert time.process_time() - started < 5

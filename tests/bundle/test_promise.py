@@ -254,7 +254,7 @@ OTHER_FORMS = {
     "a radius of cells in moments": ("moments", {"clip_radius": 0.001}, "a moments release does not have"),
     "a note on synthetic rows in moments": (
         "moments",
-        {"synthetic": {"seed": 7, "integers_rounded": True}},
+        {"synthetic": {"seed": 7, "integers_rounded": True, "exact": False, "offset": 0}},
         "a moments release does not have",
     ),
     "synthetic rows without a note": ("synthetic", {"synthetic": None}, "a synthetic release does not have"),

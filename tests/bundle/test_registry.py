@@ -7,7 +7,7 @@ import yaml
 from tests.cli.test_cli import hazeglass
 
 import hazeglass as hg
-from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, registry_entry, yaml_text
+from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, printable, registry_entry, yaml_text
 from hazeglass.errors import PlanError
 
 SAID = {
@@ -92,3 +92,9 @@ def test_a_simulation_has_no_entry(make_plan, table, tmp_path):
     hg.publish(table, make_plan(), tmp_path / "release", simulate_seed=1)
     done = hazeglass("registry", "release", cwd=tmp_path)
     assert (done.returncode, done.stdout) == (3, "")
+
+
+def test_a_hostile_title_reaches_no_terminal_as_it_is():
+    text = printable(yaml_text({"title": "a\x9b31m\x85\u202e\u2028b"}))
+    assert all(c.isprintable() or c == "\n" for c in text)
+    assert yaml.safe_load(text) == {"title": "a\x9b31m\x85\u202e\u2028b"}

@@ -108,7 +108,7 @@ def test_whatever_a_forger_changes_the_signature_no_longer_fits(signed, public):
 def test_a_part_cannot_be_replaced_under_a_signature(signed, public, make_plan, table, tmp_path):
     other = hg.publish(table, make_plan(), tmp_path / "other")
     (signed.path / "moments.parquet").write_bytes((other.path / "moments.parquet").read_bytes())
-    with pytest.raises(BundleError, match="was changed after publication"):
+    with pytest.raises(BundleError, match=r"was changed after publication|has another size"):
         hg.load(signed.path, key=public)
     resum(signed.path)
     with pytest.raises(BundleError, match="this key did not sign"):

@@ -1,12 +1,15 @@
 """A bundle in a folder, in a .zip and behind an address is the same bundle, and is refused for the same reasons."""
 
+import contextlib
 import gc
 import http.server
 import shutil
+import socket
 import stat
 import struct
 import tempfile
 import threading
+import time
 import tracemalloc
 import zipfile
 from pathlib import Path
@@ -260,3 +263,44 @@ def test_a_file_that_is_no_archive_is_refused(tmp_path):
     Path(tmp_path / "plan.toml").write_text("x")
     with pytest.raises(BundleError, match=r"plan\.toml' is none of them"):
         hg.load(tmp_path / "plan.toml")
+
+
+def test_an_archive_whose_file_lies_beyond_every_disk_is_refused(tmp_path):
+    name, beyond = b"release.json", 2**63 + 5
+    extra = struct.pack("<HHQQQ", 1, 24, 10, 10, beyond)
+    lengths = (0xFFFFFFFF, 0xFFFFFFFF, len(name), len(extra), 0, 0, 0, 0o644 << 16, 0xFFFFFFFF)
+    directory = struct.pack("<4s4B4HL2L5H2L", b"PK\1\2", 45, 3, 45, 0, 0, 0, 0, 0, 0, *lengths) + name + extra
+    end = struct.pack("<4s4H2LH", b"PK\5\6", 0, 0, 1, 1, len(directory), 20, 0)
+    (tmp_path / "o.zip").write_bytes(b"x" * 20 + directory + end)
+    with pytest.raises(BundleError, match="not a readable zip"):
+        hg.load(tmp_path / "o.zip")
+
+
+@pytest.mark.parametrize(
+    ("first", "again"),
+    [
+        (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n", b"a: b\r\n"),
+        (b"HTTP/1.1 200 OK\r\nX: ", b"a"),
+    ],
+)
+def test_a_server_that_never_comes_to_its_point_is_left_in_time(monkeypatch, first, again):
+    monkeypatch.setattr("hazeglass.bundle.transport._SECONDS_IN_ALL", 0.5)
+    ended = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def answer():
+            connection, _ = server.accept()
+            with connection, contextlib.suppress(OSError):
+                connection.sendall(first)
+                while not ended.wait(0.05):
+                    connection.sendall(again)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        started = time.monotonic()
+        with pytest.raises(BundleError, match="is not here after"):
+            hg.load(f"http://127.0.0.1:{server.getsockname()[1]}/release")
+        assert time.monotonic() - started < 10
+        ended.set()
+        thread.join()

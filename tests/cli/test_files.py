@@ -117,6 +117,34 @@ def test_many_columns_are_filled_in_from_the_command_line(desk):
     assert "say what to fill in" in hazeglass("plan", "fill", "new.toml", "--match", "a", cwd=desk).stderr
 
 
+def test_levels_are_filled_in_from_the_command_line_in_their_order(desk):
+    (desk / "words.csv").write_text("size,paid\n" + "small,yes\nlarge,no\n" * 20)
+    assert hazeglass("plan", "new", "words.csv", "--out", "new.toml", cwd=desk).returncode == 0
+    for match, kind, levels in (("size", "ordinal", ["small", "a [b], c", "large"]), ("paid", "binary", ["no", "yes"])):
+        for _ in range(2):  # the second time levels stand there already
+            given = [part for level in levels for part in ("--level", level)]
+            done = hazeglass("plan", "fill", "new.toml", "--match", match, "--kind", kind, *given, cwd=desk)
+            assert "Filled in kind, levels for 1 column of" in done.stdout
+    plan = hg.Plan.load(desk / "new.toml")
+    assert [column.levels for column in plan.columns] == [("small", "a [b], c", "large"), ("no", "yes")]
+
+
+def test_names_with_brackets_are_filled_in_and_workbooks_get_a_plan(desk):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    for row in (["BMI [kg/m2]", "visits", "ward"], [21.5, 3, "north"], [30.25, None, "south"]):
+        book.active.append(row)
+    book.save(desk / "clinic.xlsx")
+    done = hazeglass("plan", "new", "clinic.xlsx", "--out", "new.toml", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    for name in ("BMI [kg/m2]", "visits"):
+        done = hazeglass("plan", "fill", "new.toml", "--match", name, "--lower", "0", "--upper", "70", cwd=desk)
+        assert done.returncode == 0, done.stderr
+    kinds = {column.name: column.kind for column in hg.Plan.load(desk / "new.toml").columns}
+    assert kinds == {"BMI [kg/m2]": "continuous", "visits": "integer"}
+
+
 def test_the_publisher_is_asked_about_people_where_a_column_is_called_as_ids_are(desk):
     (desk / "data.csv").write_text("patient_id," + ROWS.replace("\n", "\n7,"))
     done = hazeglass("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)

@@ -17,8 +17,8 @@ import hazeglass as hg
 from hazeglass.analyst.recover import Step
 from hazeglass.cli import terminal
 from hazeglass.cli.app import app
+from hazeglass.cli.graphs import show_edges
 from hazeglass.cli.plans import show_preview
-from hazeglass.cli.releases import show_edges
 from hazeglass.cli.terminal import Printer
 
 from .test_cli import HEADER, ROWS, hazeglass, publish, replace

@@ -1,6 +1,7 @@
 """Tables of any library and files of any program: their columns come in, and nothing that is not one."""
 
 import io
+import re
 import warnings
 import zipfile
 
@@ -111,6 +112,36 @@ def test_a_cell_that_is_no_date_of_excels_is_missing_and_never_told(tmp_path, fi
         warnings.simplefilter(filter)
         assert read(path) == {"a": [1.0, None], "b": [4.0, 5.0]}
     assert not told
+
+
+UNREADABLE_CELLS = [
+    *(f"<v>{word}</v>" for word in ("NaN", "INF", "1,5", "0x10", "-", "1" * 5000, "\U0001d7d8.\u00e9")),
+    *(' t="d"><v>2024-13-01</v>', ' t="d"><v>hello</v>', ' t="b"><v>true</v>', ' t="s"><v>99</v>', ' s="x"><v>1</v>'),
+    *("<v>&#xD800;</v>", ' t="inlineStr"><is><t>&#55296;\uffff&#x1;</t></is>', "<f>X</f><v>NaN</v>"),
+]
+
+
+@pytest.mark.parametrize("cell", UNREADABLE_CELLS, ids=lambda cell: ascii(cell)[:40])
+@pytest.mark.parametrize("place", ["A3", "B3", None])
+def test_a_cell_of_a_workbook_that_cannot_be_read_is_missing_and_no_other(tmp_path, cell, place):
+    """Also in column B, which nothing asks for; a cell without a place follows the one before."""
+    path = workbook(tmp_path / "d.xlsx", [["a", "note", "b"], [1, 7, 4], [2, 8, 5], [3, 9, 6]])
+    start = f'<c r="{place}"' if place else "<c"
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name) for name in file.namelist()}
+    sheet = parts["xl/worksheets/sheet1.xml"].decode()
+    odd = start + (cell if cell.startswith(" ") else f">{cell}") + "</c>"
+    parts["xl/worksheets/sheet1.xml"] = re.sub(rf'<c r="{place or "A3"}".*?</c>', lambda _: odd, sheet).encode()
+    with zipfile.ZipFile(path, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    found = read(path)
+    assert (found["a"], found["b"]) == ([1.0, 2.0 if place == "B3" else None, 3.0], [4.0, 5.0, 6.0])
+
+
+def test_a_workbook_that_openpyxl_wrote_with_half_a_character_is_read(tmp_path):
+    path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, "\ud800"], [2, "\uffff"], [3, 6]])
+    assert read(path) == {"a": [1.0, 2.0, 3.0], "b": [None, None, 6.0]}
 
 
 def test_the_first_cell_of_text_without_a_header_never_says_what_standard_input_is(monkeypatch):

@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from hazeglass.compute.cells import number_column
 from hazeglass.compute.ids import LONGEST, canonical_id, id_column
 from hazeglass.compute.tables import blocks, open_table
-from hazeglass.compute.text import TextFormat
+from hazeglass.compute.text import THOUSANDS, TextFormat
 
 TEXT = TextFormat()
 NAN = float("nan")
@@ -218,6 +218,9 @@ SAME_PERSONS = [
         str(UUID(int=5 << 100)).upper(),
         UUID(int=5 << 100).hex,
         f"{{{UUID(int=5 << 100)}}}",
+        f"urn:uuid:{UUID(int=5 << 100)}",
+        f"URN:UUID:{UUID(int=5 << 100).hex}",
+        f"urn:uuid:{{{UUID(int=5 << 100)}}}",
     ),
     (UUID(int=5), UUID(int=5).hex, str(UUID(int=5))),
     (
@@ -243,6 +246,9 @@ SAME_PERSONS = [
         "2020-01-01 10:00:00.5 UTC",
     ),
     (dt.time(12, 30), "12:30", "12:30:00", "12:30:00.000"),
+    (date(2024, 1, 7), "2024-007", "2024007T00", "2024-01-06T24:00", "2024-01-06 24:00:00", 20240107),
+    (dt.time(0), "00:00", "24:00", "T24", "24:00:00Z", "01:00+01:00"),
+    ("A7", "A\U0001d1597", "A\U00016fe47", "A\u20287", "A\u20297"),
 ]
 
 
@@ -252,6 +258,49 @@ def test_spellings_of_one_person_are_one_person(cells):
     assert len(forms) == 1
     assert None not in forms
     assert len(set(id_column(list(cells), TEXT).to_pylist())) == 1
+
+
+THOUSANDS_AND_MORE = {
+    (",", "."): ["2,000", "+2,000", "2,000.0", "2,000.", "2,000e0", b"2,000", "\u200b2,000", "\uff12,000"],
+    (".", ","): ["2.000", "2.000,0", "2000,", "2000.0"],
+    (" ", "."): ["2 000", "2\u00a0000", "2\u202f000", "2\u2009000", "2  000", "2 000.00"],
+    ("'", "."): ["2'000", "2\u2019000", "2'000.0"],
+}
+
+
+@pytest.mark.parametrize("marks", THOUSANDS_AND_MORE, ids=repr)
+def test_a_number_with_marks_between_thousands_is_the_person_of_its_value(marks):
+    text = TextFormat(separator=";", thousands=marks[0], decimal=marks[1])
+    cells = [*THOUSANDS_AND_MORE[marks], 2000, 2000.0, Decimal(2000), Decimal("2000.000"), "2000", "002000"]
+    assert id_column(cells, text).to_pylist() == ["2000"] * len(cells)
+    written = [cell for cell in cells if isinstance(cell, str)]
+    assert id_column(pa.array(written), text).to_pylist() == ["2000"] * len(written)
+    for column in ([Decimal("2.000")], pa.array([Decimal("2.000")]), [2.0], pa.array([2.0])):  # a type has no marks
+        assert id_column(column, text).to_pylist() == ["2"]
+    million = [word.format(marks[0]) for word in ("1{0}234{0}567", "12{0}34{0}567")]
+    assert id_column(million, text).to_pylist() == ["1234567"] * 2
+
+
+def test_a_point_between_thousands_is_one_only_before_three_digits():
+    text = TextFormat(separator=";", thousands=".", decimal=",")
+    words = ["1.234", "1.5", "7.0", "1.0625", "1234.5", "1.234,5", "1,5"]
+    assert id_column(words, text).to_pylist() == ["1234", "1.5", "7", "1.0625", "1234.5", "1234.5", "1.5"]
+    assert canonical_id("2,000", TEXT) == "2,000"  # a plan that names no mark knows none
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(-(10**12), 10**12), st.sampled_from([*THOUSANDS]), st.sampled_from(".,"))
+def test_every_number_that_a_cell_can_be_is_one_person_by_its_value(number, mark, point):
+    if mark == point:
+        return
+    text = TextFormat(separator=";", thousands=mark, decimal=point)
+    words = [f"{number:,}".replace(",", mark), f"{number:,}".replace(",", mark) + point + "0", str(number)]
+    assert number_column(words, text)[0].to_pylist() == [number] * 3
+    assert set(id_column(words, text).to_pylist()) == {str(number)}
+
+
+def test_seven_digits_are_a_number_and_no_day_of_a_year():
+    assert canonical_id("2024007", TEXT) == canonical_id(2024007, TEXT) == "2024007" != canonical_id("2024-007", TEXT)
 
 
 def test_a_truth_value_is_a_word_and_no_number():
@@ -385,7 +434,7 @@ def test_a_time_of_day_is_one_in_every_spelling_and_on_every_path():
     columns = [[cell] for cell in times] + [pa.array([cell]) for cell in times if isinstance(cell, str)]
     columns += [pa.array([dt.time(5)], pa.time32("s")), pa.array([dt.time(5)], pa.time64("ns"))]
     assert {id_column(column, TEXT)[0].as_py() for column in columns} == {"05:00:00"}
-    assert canonical_id("24:00", TEXT) == canonical_id("T24", TEXT) == "24:00:00"
+    assert canonical_id("24:00", TEXT) == canonical_id("T24", TEXT) == "00:00:00"  # the end of a day is the next
 
 
 UUIDS = [

@@ -32,7 +32,7 @@ def test_data_that_is_not_there_is_said_and_skipped(monkeypatch, tmp_path, capsy
             assert capsys.readouterr().out.startswith("skipped: ")
 
 
-def test_there_are_nine_and_each_title_is_a_question():
+def test_there_are_ten_and_each_title_is_a_question():
     titles = [path.read_text(encoding="utf-8").splitlines()[1] for path in EXAMPLES]
-    assert len(titles) == 9
+    assert len(titles) == 10
     assert all(title.endswith("?") for title in titles)

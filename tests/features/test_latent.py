@@ -68,6 +68,16 @@ def test_attenuation_and_variance_are_those_of_scores(kind):
     assert link(kind).smooth == (kind == "smooth")
 
 
+def test_a_column_that_says_nothing_has_a_finite_link():
+    """All of its cells in one drawn leaf, as far as the counts can tell."""
+    nothing = link_of(np.array([-np.inf, np.inf]), np.array([True]))
+    smooth = link_of(np.array([-np.inf, np.inf]), np.array([False]))
+    values, slope = latent_correlations(np.array([[1.0, 0.01], [0.01, 1.0]]), [nothing, smooth])
+    assert np.all(np.isfinite(values))
+    assert np.all(np.isfinite(slope))
+    assert slope[0, 1] > 20  # and next to nothing is known of its correlations
+
+
 def test_slopes_are_those_of_the_curve():
     pair = [link("poisson 1"), link("mixed")]
     for value in (-0.5, -0.1, 0.1, 0.3, 0.6):
@@ -114,3 +124,11 @@ def test_a_sum_of_cosines_is_nearly_the_score_itself():
     found = link_through(lambda x: cosines(x) @ itself)
     assert found.attenuation > 0.97
     assert found.variance == pytest.approx(itself @ itself, rel=0.01)
+
+
+def test_scores_that_are_all_drawn_from_one_piece_say_nothing_and_leave_finite_errors():
+    nothing = link_of(np.array([-math.inf, math.inf]), np.array([True]))
+    found, slope = latent_correlations(np.array([[1.0, 0.3], [0.3, 1.0]]), [nothing, link("halves")])
+    assert np.all(np.isfinite(found))
+    assert np.all(np.isfinite(slope))
+    assert slope[0, 1] > 10

@@ -12,9 +12,11 @@ from scipy.stats import kstest
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import (
     DRAWS,
+    MOST_LEAVES,
     STEPS,
     Marginal,
     first_borders,
+    is_last_round,
     leaf_count,
     levels,
     needs_another_look,
@@ -38,11 +40,11 @@ def look(u, step=0.0, noise=3.0, seed=0):
     """Round after round, as a publisher does."""
     rng = np.random.default_rng(seed)
     rounds = [count(u, first_borders(step), noise, rng)]
-    for _ in range(3):
+    last = False
+    while not last:
         known = Marginal(tuple(rounds), step)
-        rounds.append(count(u, next_borders(known, noise / u.size), noise, rng))
-        if not needs_another_look(known):
-            break
+        last = is_last_round(len(rounds), [known], ordered=True)
+        rounds.append(count(u, next_borders(known, noise / u.size, last=last), noise, rng))
     return Marginal(tuple(rounds), step)
 
 
@@ -149,7 +151,7 @@ def test_counts_that_noise_explains_leave_the_fitted_normal_and_others_are_belie
     rng = np.random.default_rng(6)
     normal, skewed = on_unit(rng.standard_normal(2000), "narrow"), on_unit(rng.exponential(size=50_000), "narrow")
     assert look(normal, noise=60.0).weight < 0.3
-    assert look(skewed, noise=1.0).weight > 0.98
+    assert look(skewed, noise=1.0).weight > 0.97
 
 
 def test_a_smooth_column_keeps_its_correlations_and_a_coin_two_thirds_of_their_square():
@@ -177,11 +179,11 @@ def test_any_counts_give_a_distribution_partitions_and_scores(step, given_counts
     borders, rounds = first_borders(step), []
     for number in range(3):
         size = borders.size - 1
-        own = np.roll(np.array((given_counts * 2)[: size + 1], dtype=float), number)
+        own = np.roll(np.array((given_counts * 8)[: size + 1], dtype=float), number)
         rounds.append(Counts(borders, own[:-1], float(own[-1]), noise_sd))
         known = Marginal(tuple(rounds), step)
         assert increasing(borders, step)
-        assert borders.size <= 33
+        assert borders.size <= (MOST_LEAVES if number == 2 else 32) + 1
         assert known.cumulative[0] == 0
         assert known.cumulative[-1] == 1
         assert np.all(np.diff(known.cumulative) >= 0)
@@ -194,7 +196,7 @@ def test_any_counts_give_a_distribution_partitions_and_scores(step, given_counts
         assert isinstance(needs_another_look(known), bool)
         assert often_missing([known]) in ((), (0,))
         check_table(score_table(known))
-        borders = next_borders(known, next_noise)
+        borders = next_borders(known, next_noise, last=number > 0)
 
 
 def check_table(table):
@@ -241,6 +243,18 @@ def test_partitions_follow_the_cells_however_wide_the_bounds_are():
     assert np.max(known.shares) < 0.25
 
 
+def test_round_numbers_that_people_write_are_found_and_known_to_say_less():
+    """Amounts in fifties say 1.4 % less of what lies behind them; 32 leaves hold several each, and saw nothing."""
+    rng = np.random.default_rng(2)
+    z = rng.standard_normal(50_000)
+    x = 50 * np.round(np.exp(0.6 * z + 6) / 50)
+    step = 2 / 5000
+    u = np.clip(x, 0, 5000) * step - 1
+    known = look(u, step)
+    assert 1 - np.corrcoef(z, scores(known, u))[0, 1] ** 2 == pytest.approx(0.0137, abs=0.002)
+    assert known.attenuation < 0.997
+
+
 def test_the_values_of_a_whole_numbered_column_stand_in_the_middle_of_their_leaves():
     borders = first_borders(2 / 9)
     assert (borders[:-1] + borders[1:]) / 2 == pytest.approx(-1 + 2 / 9 * np.arange(10))
@@ -252,7 +266,7 @@ def test_the_values_of_a_whole_numbered_column_stand_in_the_middle_of_their_leav
 @pytest.mark.parametrize("noise", [1e-9, 1e-4, 1e-2, 0.1, 1.0, 100.0])
 def test_borders_lie_where_counts_can_tell_and_no_further_out(noise):
     shares = levels(leaf_count(noise), noise)
-    assert 6 <= shares.size - 1 == leaf_count(noise) <= 32
+    assert 6 <= shares.size - 1 == leaf_count(noise) <= MOST_LEAVES
     assert np.all(np.diff(shares) > 0)
     assert shares == pytest.approx(1 - shares[::-1])
     assert np.diff(ndtri(shares[1:-1])) == pytest.approx(np.diff(ndtri(shares[1:3]))[0])

@@ -15,7 +15,7 @@ import time
 import venv
 from pathlib import Path
 
-EXTRAS = ("base", "plot", "gpu", "grid", "dask", "excel", "studio")
+EXTRAS = ("base", "plot", "gpu", "grid", "dask", "excel", "warehouse", "studio")
 PURPOSES = Path(__file__).with_name("purposes.py")
 
 

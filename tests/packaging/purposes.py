@@ -27,6 +27,7 @@ PACKAGE = {
     "grid": "pandapower",
     "dask": "distributed",
     "excel": "openpyxl",
+    "warehouse": "ibis",
     "studio": "uvicorn",
 }
 
@@ -114,6 +115,39 @@ def excel() -> str:
     return "a workbook is read"
 
 
+_DATABASE_PLAN = """
+[release]
+title = "Two columns of a table"
+form = "moments"
+order_column = "k"
+[budget]
+mu = 1.0
+[defaults]
+kind = "continuous"
+lower = 0
+upper = 9
+[[columns]]
+name = "a"
+[[columns]]
+name = "b"
+"""
+
+
+def warehouse() -> str:
+    """A table that stays in its database."""
+    import duckdb
+
+    connection = duckdb.connect("rows.db")
+    connection.execute("CREATE TABLE visits AS SELECT range AS k, range % 7 AS a, range % 5 AS b FROM range(500)")
+    connection.close()
+    Path("database.toml").write_text(_DATABASE_PLAN)
+    where = ("duckdb:///rows.db?table=visits", "--plan", "database.toml", "--out", "by-database", "--quiet")
+    done = hazeglass("publish", *where)
+    assert done.returncode == 0, done.stderr
+    assert hg.load("by-database").n == 500
+    return "a table in DuckDB is published"
+
+
 # ------------------------------------------------------------------------------------- what is said without an extra
 
 
@@ -150,6 +184,8 @@ def without(extra: str) -> str:
     if extra == "excel":
         Path("rows.xlsx").write_bytes(b"")
         return refused_command("plan", "new", "rows.xlsx", "--out", "excel.toml")
+    if extra == "warehouse":
+        return refused_command("plan", "new", "duckdb:///rows.db?table=visits", "--out", "database.toml")
     if extra == "studio":
         return refused_command("studio", ".", "--no-browser")
     where = ("demo-out/publisher/feeder.parquet", "--plan", "demo-out/publisher/plan-moments.toml", "--out", "by-dask")

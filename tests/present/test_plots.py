@@ -137,7 +137,7 @@ def test_dependence_without_a_sign_is_dotted_and_called_a_strength():
     edges = edges.set_column(edges.column_names.index("selected"), "selected", pa.array([True] * edges.num_rows))
     graph = hg.Graph(names, np.eye(6), edges, fit)
     ax = graph.plot()
-    dotted = [line for line in ax.get_lines() if line.get_color() == plots._UNSIGNED]
+    dotted = [line for line in ax.get_lines() if line.get_color() == plots.UNSIGNED]
     assert len(dotted) == sum(shape == "levels" for shape in shapes)
     assert ax.get_legend().get_title().get_text() == "strength (dotted: without a sign)"
     signed = graph.plot_adjacency()

@@ -15,7 +15,8 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import cosines
 from hazeglass.features.marginal import STEPS, Marginal, first_borders, score_table
 from hazeglass.features.shaping import Shape, exact_map, largest_entry
-from hazeglass.publisher import marginals, moments
+from hazeglass.publisher import marginals
+from hazeglass.publisher import sums as exact
 from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.marginals import Encoder, _words, exact_counts, standard_of
 from hazeglass.publisher.moments import exact_sums, stage_of
@@ -86,7 +87,7 @@ def test_sums_and_counts_are_the_same_for_every_engine_block_and_source(kind, ma
     rows = Rows(plan, open_table(table))
     made = stage_and_encoder(kind, rows, plan, mapped=mapped)
     counts = np.concatenate(exact_counts(rows, BORDERS, Serial()))
-    first, second = exact_sums(rows, made[0], made[1], Serial(), made[2])
+    first, second, _ = exact_sums(rows, made[0], made[1], Serial(), made[2])
     for source, engine, block, piece, tile in (
         (table, "threads", 1 << 16, 1 << 20, 1 << 14),
         (table, "threads", 1001, 5_000, 333),
@@ -94,7 +95,7 @@ def test_sums_and_counts_are_the_same_for_every_engine_block_and_source(kind, ma
     ):
         monkeypatch.setattr("hazeglass.compute.tables.BLOCK_ROWS", block)
         monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", piece)
-        monkeypatch.setattr(moments, "_tile_rows", lambda features, tile=tile: tile)
+        monkeypatch.setattr(exact, "_tile_rows", lambda features, tile=tile: tile)
         again = Rows(plan, open_table(source))
         assert np.array_equal(np.concatenate(exact_counts(again, BORDERS, get_engine(engine))), counts)
         found = exact_sums(again, made[0], made[1], get_engine(engine), made[2])
@@ -114,7 +115,7 @@ def test_sums_are_exactly_those_of_the_rows_in_whole_numbers(kind):
         encoder.rows(Cells(plan), [column[row : row + 1] for column in block], row, x[:, row : row + 1])
     z = clip_to_lattice(x.T - np.array(stage.centre), steps=stage.steps, radius=stage.radius).astype(np.int64)
     whole = [[int(entry) for entry in row] for row in z]
-    first, second = exact_sums(rows, stage, encoder, Serial())
+    first, second, _ = exact_sums(rows, stage, encoder, Serial())
     assert first.tolist() == [sum(row[i] for row in whole) for i in range(stage.size)]
     expected = [[sum(row[i] * row[j] for row in whole) for j in range(stage.size)] for i in range(stage.size)]
     assert second.tolist() == expected
@@ -170,7 +171,7 @@ def test_the_rows_of_others_keep_their_bits_when_a_person_before_them_vanishes(k
     theirs. So here every row has the same word, and nothing else may differ: not by its place in a tile or a block.
     """
     monkeypatch.setattr(marginals, "_words", lambda key, p, start, n: np.full((n, p), 0xABCDEF12, np.uint32))
-    monkeypatch.setattr(moments, "_tile_rows", lambda features: 7)
+    monkeypatch.setattr(exact, "_tile_rows", lambda features: 7)
     scale = {"scale": "linear"} if kind == "linear" else {}
     plan = plan_of(protects="person", id_column="who", max_rows=4, persons=100, **scale)
     ids = [k // 4 for k in range(200)]

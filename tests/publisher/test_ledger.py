@@ -22,15 +22,15 @@ def ledger(tmp_path):
 
 
 def test_a_release_is_charged_drawn_and_confirmed(ledger):
-    identifier = ledger.charge(Charge(0.6, "january", total_variation=1e-30)).id
-    ledger.begin_drawing(identifier)
-    ledger.confirm(identifier)
+    charge = ledger.charge(Charge(0.6, "january", total_variation=1e-30))
+    ledger.begin_drawing(charge.digest)
+    ledger.confirm(charge.digest)
     summary = Ledger.open(ledger.path).summary()
     assert (summary.dataset, summary.mu_total, summary.mu_spent) == ("feeder 12", 1.0, 0.6)
     assert summary.mu_remaining == pytest.approx(0.8, rel=1e-15)
     assert (summary.releases, summary.unfinished, summary.total_variation) == (1, 0, 1e-30)
     (entry,) = ledger.history()
-    assert (entry.id, entry.charge.label, entry.state) == (identifier, "january", "confirmed")
+    assert (entry.id, entry.charge.label, entry.state) == (charge.id, "january", "confirmed")
     assert entry.charged_at <= entry.settled_at
 
 
@@ -45,10 +45,10 @@ def test_a_release_that_does_not_fit_is_refused_and_leaves_no_trace(ledger):
 
 
 def test_a_charge_is_given_back_only_while_nothing_was_drawn(ledger):
-    first = ledger.charge(Charge(0.9)).id
+    first = ledger.charge(Charge(0.9)).digest
     ledger.refund(first)
     assert ledger.summary().mu_spent == 0
-    second = ledger.charge(Charge(0.9)).id
+    second = ledger.charge(Charge(0.9)).digest
     ledger.begin_drawing(second)
     with pytest.raises(InputError, match="is drawn; 'refund' needs it to be charged"):
         ledger.refund(second)
@@ -70,16 +70,31 @@ def test_a_ledger_with_a_second_name_is_refused(ledger, tmp_path):
 
 
 def test_confirming_needs_an_announced_draw_and_happens_once(ledger):
-    identifier = ledger.charge(Charge(0.1)).id
+    digest = ledger.charge(Charge(0.1)).digest
     with pytest.raises(InputError, match="'confirm' needs it to be drawn"):
-        ledger.confirm(identifier)
-    ledger.begin_drawing(identifier)
-    ledger.begin_drawing(identifier)  # a second stage draws again
-    ledger.confirm(identifier)
+        ledger.confirm(digest)
+    ledger.begin_drawing(digest)
+    ledger.begin_drawing(digest)  # a second stage draws again
+    ledger.confirm(digest)
     with pytest.raises(InputError, match="is confirmed"):
-        ledger.confirm(identifier)
-    with pytest.raises(InputError, match="has no charge 7"):
-        ledger.begin_drawing(7)
+        ledger.confirm(digest)
+    with pytest.raises(PrivacyRefusal, match="does not hold the charge"):
+        ledger.begin_drawing("0" * 64)
+
+
+def test_one_budget_is_not_drawn_twice_where_an_older_copy_is_put_back_during_a_release(ledger, tmp_path):
+    """Both charges have the number 1 in their ledger, and each takes all of it."""
+    older = shutil.copy(ledger.path, tmp_path / "older")
+    first = ledger.charge(Charge(1.0, "a"))
+    shutil.copy(older, ledger.path)
+    second = ledger.charge(Charge(1.0, "b"))
+    assert first.id == second.id
+    for settle in (ledger.begin_drawing, ledger.confirm, ledger.refund):
+        with pytest.raises(PrivacyRefusal, match="another copy was put in its place"):
+            settle(first.digest)
+    ledger.begin_drawing(second.digest)
+    ledger.confirm(second.digest)
+    assert [(entry.charge.label, entry.state) for entry in ledger.history()] == [("b", "confirmed")]
 
 
 def test_a_budget_may_be_stated_as_epsilon_and_delta(tmp_path):
@@ -146,7 +161,7 @@ def test_a_ledger_of_today_is_a_ledger_of_tomorrow(ledger):
     header = ledger.path.read_bytes()[:100]
     assert header[68:72] == b"hzgl"
     assert int.from_bytes(header[60:64], "big") == 2
-    ledger.begin_drawing(ledger.charge(Charge(0.5)).id)
+    ledger.begin_drawing(ledger.charge(Charge(0.5)).digest)
     with sqlite3.connect(ledger.path) as connection:
         rows = connection.execute("SELECT sequence, kind, charge, mu FROM events ORDER BY sequence").fetchall()
     connection.close()

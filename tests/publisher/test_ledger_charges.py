@@ -270,11 +270,11 @@ def test_a_budget_for_persons_refuses_names_that_the_plan_gives(make_plan, peopl
 def test_a_release_that_readers_would_refuse_is_not_charged(make_plan, table, tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "l", "meters", mu_total=5.0)
     monkeypatch.setattr("hazeglass.bundle.writer._MOST_PART_ROWS", 64)
-    monkeypatch.setattr("hazeglass.publisher.plan.MOST_FILES", 19)
+    monkeypatch.setattr("hazeglass.publisher.plan_columns.MOST_FILES", 19)
     for way in (rehearse, hg.publish):
         with pytest.raises(PlanError, match=r"at most 19 files .* would have 10 parts"):
             way(table, make_plan(form="table"), tmp_path / "r", ledger=ledger.path)
-    monkeypatch.setattr("hazeglass.publisher.plan.MOST_FILES", 20)
+    monkeypatch.setattr("hazeglass.publisher.plan_columns.MOST_FILES", 20)
     hg.publish(table, make_plan(form="table"), tmp_path / "r")
     assert ledger.history() == []
 
@@ -332,7 +332,7 @@ def test_a_ledger_that_lost_its_end_is_found_by_its_releases(make_plan, table, t
         faults = Ledger.open(ledger.path).faults(given)
         assert faults == [] if last == 6 else (len(faults) == 1 and faults[0].startswith("r2 ") and words in faults[0])
     refunded = ledger.charge(Charge(0.1))
-    ledger.refund(refunded.id)
+    ledger.refund(refunded.digest)
     assert "whose event 5 is another" in ledger.faults(given)[0]
     shutil.copy(older, ledger.path)
     assert len(ledger.faults(given)) == 2

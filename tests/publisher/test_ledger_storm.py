@@ -18,17 +18,17 @@ def publish_for_ever(path, say):
     while True:
         mu = chance.choice([0.25, 0.5, 0.75])
         try:
-            identifier = ledger.charge(Charge(mu, f"process {os.getpid()}")).id
+            charge = ledger.charge(Charge(mu, f"process {os.getpid()}"))
         except BudgetExceededError:
             say("refused")
             os._exit(0)
-        say(f"{identifier} {mu}")
+        say(f"{charge.id} {mu}")
         if chance.random() < 0.3:
-            ledger.refund(identifier)
+            ledger.refund(charge.digest)
         else:
-            ledger.begin_drawing(identifier)
-            say(f"{identifier} {mu} drawing")
-            ledger.confirm(identifier)
+            ledger.begin_drawing(charge.digest)
+            say(f"{charge.id} {mu} drawing")
+            ledger.confirm(charge.digest)
 
 
 @pytest.mark.slow

@@ -16,7 +16,8 @@ from hazeglass.compute.ids import canonical_id
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError, PlanError
-from hazeglass.publisher.rows import Rows, _among_first
+from hazeglass.publisher.persons import among_first
+from hazeglass.publisher.rows import Rows
 
 IDS = ["p1", "p2", "p1", "p1", "p3", "p2", "p1"]
 
@@ -56,7 +57,7 @@ def test_the_rows_kept_are_those_a_plain_count_keeps(most):
     for identifier in ids:
         plain[identifier] = plain.get(identifier, 0) + 1
         expected.append(identifier is not None and plain[identifier] <= most)
-    found = [_among_first(pa.array(ids[k : k + 143], pa.string()), counts, most) for k in range(0, 1000, 143)]
+    found = [among_first(pa.array(ids[k : k + 143], pa.string()), counts, most) for k in range(0, 1000, 143)]
     assert np.concatenate([kept for kept, _ in found]).tolist() == expected
     nobody = plain.pop(None)
     assert (counts, sum(count for _, count in found)) == (plain, nobody)

@@ -524,8 +524,14 @@ def test_no_release_is_larger_than_its_plan_was_taken_for(monkeypatch, form):
         files=(Part("data/part-100000.parquet", "0" * 64, 10**9),) * 1000,
     )
     size = len("".join(json_pieces(manifest.to_json())).encode())
-    monkeypatch.setattr("hazeglass.publisher.plan.LARGEST_JSON", size - 1)
+    monkeypatch.setattr("hazeglass.publisher.plan_columns.LARGEST_JSON", size - 1)
     with pytest.raises(PlanError, match=r"release\.json"):
         check_describable(plan, 1000)
-    monkeypatch.setattr("hazeglass.publisher.plan.LARGEST_JSON", int(1.3 * size) + (1 << 17))
+    monkeypatch.setattr("hazeglass.publisher.plan_columns.LARGEST_JSON", int(1.3 * size) + (1 << 17))
     check_describable(plan, 1000)
+
+
+def test_a_column_made_of_another_cannot_bear_the_name_of_the_id_column():
+    columns = [hg.Column("a", "continuous", 0, 1, source="z"), hg.Column("b", "continuous", 0, 1)]
+    with pytest.raises(PlanError, match="id column 'a' must not be released"):
+        hg.Plan(title="t", form="moments", columns=columns, protects="person", id_column="a", max_rows=2, mu=1.0)

@@ -16,7 +16,7 @@ import hazeglass as hg
 import hazeglass.publisher.scaffold as scaffold
 from hazeglass.compute.dialect import FIRST_BYTES
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
-from hazeglass.errors import DataError, HazeglassError, OutputError
+from hazeglass.errors import DataError, HazeglassError, OutputError, PlanError
 from hazeglass.publisher.scaffold import look_at, write_scaffold
 
 TABLE = pa.table({"a": [1.0, 2.0], "b": [1, 2], "name": ["x", "y"]})
@@ -290,3 +290,21 @@ def test_a_table_without_numbers_has_no_plan(tmp_path):
     with pytest.raises(DataError, match="at least one column of numbers, levels or dates"):
         write_scaffold(pa.table({"x": [[1], [2]]}), tmp_path / "plan.toml")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_from_frame_takes_levels_and_says_what_fits_nothing():
+    frame = pd.DataFrame({"height": [1.5, 2.0], "smoker": ["no", "yes"], "day": pd.to_datetime(["2024-01-01"] * 2)})
+    budget = {"epsilon": 1.0, "delta": 1e-6}
+    plan = hg.Plan.from_frame(frame, {"height": (0, 3), "smoker": ["no", "yes"]}, **budget)
+    assert [(one.name, one.kind, one.levels) for one in plan.columns] == [
+        ("height", "continuous", ()),
+        ("smoker", "categorical", ("no", "yes")),
+    ]
+    for bounds, said in (
+        ({"heigth": (0, 3)}, "'heigth', and no column"),
+        ({"height": (0, 1, 2)}, "must be \\(lower, upper\\)"),
+        ({"smoker": (0, 1)}, "declared as text"),
+        ({"height": (0, 3), "day": ("2024-01-01", "2024-12-31")}, "declared as date"),
+    ):
+        with pytest.raises(PlanError, match=said):
+            hg.Plan.from_frame(frame, bounds, **budget)

@@ -1,5 +1,6 @@
 """Synthetic rows have the released moments, or marginals and correlations, and nothing else of the data."""
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -8,8 +9,9 @@ import pytest
 from scipy.stats import ks_2samp
 
 import hazeglass as hg
+from bundle.forgery import reseal
 from hazeglass.bundle.synthetic import synthetic_rows
-from hazeglass.errors import DataError
+from hazeglass.errors import BundleError, DataError, PlanError
 from hazeglass.features.clipping import widen
 from simulate import simulate
 
@@ -38,7 +40,7 @@ def matrix(table):
     return np.column_stack([table[name].to_numpy() for name in NAMES])
 
 
-@pytest.mark.parametrize("release", [{"adaptive": False}, {"scale": "linear"}])
+@pytest.mark.parametrize("release", [{"adaptive": False, "exact": True}, {"scale": "linear", "exact": True}])
 def test_sample_mean_and_covariance_are_the_released_ones(publish, release):
     made = publish(**release)
     rows, moments = matrix(made.table()), made.moments()[-1]
@@ -147,3 +149,26 @@ def test_integers_are_rounded_to_the_nearest_and_nothing_else_changes(make_plan,
     assert rounded["x"].equals(plain["x"])
     assert pa.types.is_int64(rounded["k"].type)
     assert rounded["k"].to_numpy().tolist() == np.rint(plain["k"].to_numpy()).tolist()
+
+
+@pytest.mark.parametrize("release", [{"adaptive": False}, {"scale": "linear"}, {}])
+def test_rows_that_are_not_exact_stay_within_their_bounds(publish, release):
+    rows = matrix(publish(n=3000, **release).table())
+    assert np.abs(rows).max() <= 4.0
+
+
+@pytest.mark.parametrize("release", [{"form": "moments", "scale": "linear"}, {"form": "synthetic"}])
+def test_exact_rows_are_for_scales_that_keep_covariances(make_plan, release):
+    with pytest.raises(PlanError, match='exact = true needs form = "synthetic" with scale = "linear"'):
+        make_plan(exact=True, **release)
+
+
+@pytest.mark.parametrize("change", [{"exact": True}, {"offset": 7}])
+def test_a_note_that_no_plan_leads_to_is_refused(publish, change):
+    made = publish(n=300)
+    document = json.loads((made.path / "release.json").read_text())
+    document["synthetic"] |= change
+    (made.path / "release.json").write_text(json.dumps(document))
+    reseal(made.path)
+    with pytest.raises(BundleError, match="in a way that no plan leads to"):
+        hg.load(made.path)

@@ -13,8 +13,8 @@ from hazeglass.studio.folders import Folders
 from hazeglass.studio.jobs import ENDED, Jobs
 from hazeglass.studio.server import Settings, make_app
 
-PORT, TOKEN = 8123, "a-token-for-tests"
-BASE = f"http://127.0.0.1:{PORT}"
+HOST, TOKEN = "0123456789abcdef.localhost:8123", "a-token-for-tests"
+BASE = f"http://{HOST}"
 ORIGIN = {"Origin": BASE}
 UPLOAD = 1 << 20
 SECRET = "Hazeglass-Page-Secret"
@@ -69,7 +69,7 @@ def home(tmp_path):
 def make_client(tmp_path, folders, **options):
     workspace = tmp_path / "workspace"
     workspace.mkdir(exist_ok=True)
-    settings = Settings(PORT, TOKEN, Folders.of(folders), largest_upload=UPLOAD)
+    settings = Settings(HOST, TOKEN, Folders.of(folders), largest_upload=UPLOAD)
     return TestClient(make_app(settings, Jobs(workspace)), base_url=BASE, **options)
 
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -45,16 +46,19 @@ class Process:
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
         )
         self.link = re.search(r"http://\S+", self.process.stdout.readline()).group()
-        self.base = self.link.split("/?")[0]
+        self.base, _, token = self.link.partition("/?")
+        name, self.port = self.base.removeprefix("http://").rsplit(":", 1)
+        self.host = {"Host": f"{name}:{self.port}"}  # a browser finds such a name by itself, a library need not
         self.opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-        with self.opener.open(self.link) as welcome:
+        with self.opener.open(self.request("/?" + token)) as welcome:
             self.secret = page_secret(welcome.read().decode())
+
+    def request(self, path, data=None, **headers):
+        return urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data=data, headers=self.host | headers)
 
     def ask(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        headers = {"Origin": self.base, SECRET: self.secret}
-        request = urllib.request.Request(self.base + path, data=data, headers=headers)
-        with self.opener.open(request) as answer:
+        with self.opener.open(self.request(path, data, **{"Origin": self.base, SECRET: self.secret})) as answer:
             return answer.read().decode()
 
     def stop(self, number):
@@ -77,6 +81,31 @@ def start(home, tmp_path):
     for studio in made:
         studio.process.kill()
         studio.process.communicate()
+
+
+def test_every_start_has_an_origin_that_no_earlier_tab_or_worker_shares(start):
+    first, second = start(), start()
+    assert first.base.split(":")[1] != second.base.split(":")[1]
+    for studio in (first, second):
+        assert re.fullmatch(r"http://[0-9a-f]{32}\.localhost:[0-9]+", studio.base)
+
+
+def listens(socket, address, port):
+    try:
+        socket.bind((address, port))
+        socket.listen()
+    except OSError:  # in use, or a machine without IPv6
+        return False
+    return True
+
+
+def test_nobody_else_can_listen_where_a_browser_may_look_for_the_studio(start):
+    """Names in .localhost are 127.0.0.1 and [::1]."""
+    studio = start()
+    for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"), (socket.AF_INET6, "::")):
+        with socket.socket(family) as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            assert not listens(other, address, int(studio.port))
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

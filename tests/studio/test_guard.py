@@ -7,7 +7,7 @@ import pytest
 from hazeglass.studio.folders import Folders
 from hazeglass.studio.server import Settings, make_app
 
-from .conftest import BASE, ORIGIN, PORT, SECRET, TOKEN, UPLOAD, make_client, page_secret, ticketed
+from .conftest import BASE, HOST, ORIGIN, SECRET, TOKEN, UPLOAD, make_client, page_secret, ticketed
 
 STATIC = {"/", "/publisher", "/analyst", "/help", "/favicon.ico"}
 
@@ -46,10 +46,14 @@ def test_a_cookie_that_was_guessed_is_forbidden(stranger):
         assert stranger.get("/", headers={b"cookie": f"{name}={value}".encode("latin-1")}).status_code == 403
 
 
-@pytest.mark.parametrize("host", ["example.org", "127.0.0.1", "127.0.0.1:1", "localhost:8123", "[::1]:8123", ""])
+@pytest.mark.parametrize(
+    "host", ["example.org", "127.0.0.1", "127.0.0.1:8123", "localhost:8123", "a.localhost:8123", "[::1]:8123", ""]
+)
 def test_another_host_is_forbidden_even_with_the_cookie(studio, host):
     """A name that was made to point to 127.0.0.1 is still not the studio's name."""
-    assert studio.client.get("/", headers={"Host": host}).status_code == 403
+    answer = studio.client.get("/", headers={"Host": host})
+    assert answer.status_code == 403
+    assert HOST not in answer.text
 
 
 @pytest.mark.parametrize(
@@ -74,7 +78,7 @@ def every_address(studio):
     """All routes of the studio with the way to ask them, taken from the code; a path of a job names one that exists."""
     looked = studio.post("/publisher/look", {"data": {"root": 0, "path": "inner/rows.csv"}})
     job = studio.finish("publisher", looked)["id"]
-    routes = make_app(Settings(PORT, TOKEN, Folders.of([studio.home])), None)._app.routes
+    routes = make_app(Settings(HOST, TOKEN, Folders.of([studio.home])), None)._app.routes
     paths = [(route, route.path.replace("{job}", job).replace("{name}", "edges.csv")) for route in routes]
     return [(method, path) for route, path in paths for method in sorted(route.methods)]
 

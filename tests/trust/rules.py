@@ -24,7 +24,7 @@ from hazeglass.bundle.moments import (
     moments_to_arrow,
     pooled_rows,
 )
-from hazeglass.bundle.synthetic import synthetic_rows
+from hazeglass.bundle.synthetic import rounding, synthetic_rows
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import (
@@ -124,9 +124,10 @@ def most_loss(plan: Plan) -> float:
     """The distance from the ideal of the most draws that a release may take, however many this one took."""
     levels = [len(one.levels) for one in plan.columns if one.kind == "categorical"]
     scored = (len(plan.columns) - len(levels)) * (3 if plan.dependence == "curved" else 1)
-    size = scored + sum(levels)
-    stage = size + size * (size + 1) // 2 + (plan.protects == "person")
-    counts = sum(max(64, len(one.levels)) + 1 for one in plan.columns)
+    lags = (plan.lags or 1) if plan.rows == "series" else 0
+    size = scored * (lags + 1) + sum(levels)
+    stage = size + size * (size + 1) // 2 + (plan.protects == "person" or lags > 0)
+    counts = sum(max(256, len(one.levels)) + 1 for one in plan.columns)
     draws = 4 * counts + 9 * stage if plan.adaptive else stage + 10
     return draws * total_variation(RoundedGaussian(2.0**58))
 
@@ -165,7 +166,7 @@ class _Walk:
             last = len(found.counts) == 3 or not more
             mu = own.take(1.0 if last else 0.2)
             noise = count_noise(plan.unit, len(steps), mu)
-            borders = [next_borders(one, noise.scale / self.size) for one in found.columns]
+            borders = [next_borders(one, noise.scale / self.size, last=last) for one in found.columns]
             borders = borders or [first_borders(step, levels=own) for step, own in zip(steps, levels, strict=True)]
             sizes = [one.size for one in borders]  # as many leaves but one, and missing cells
             place, answer = found.bits.position, answers.take(sum(sizes))
@@ -188,16 +189,18 @@ class _Walk:
         """Presence where cells are missing in several columns, for 5 % of what is left; then stage after stage."""
         plan, found = self.plan, self.found
         boxed, curved = plan.protects in ("entry", "readings"), plan.dependence == "curved"
+        lags = (plan.lags or 1) if plan.rows == "series" else 0
         missing = often_missing(found.columns)
         if len(missing) > 1:
-            encoder = Encoder(plan.scale, "presence", of=missing, box=1.0 if boxed else None)
-            self.sum(stage_of(plan.unit, self.size, budget.take(0.05), len(missing), encoder), encoder)
+            encoder = Encoder(plan.scale, "presence", of=missing, box=1.0 if boxed else None, lags=lags)
+            self.sum(stage_of(plan.unit, self.size, budget.take(0.05), len(missing) * (lags + 1), encoder), encoder)
         box = BOX if boxed else None
         if plan.scale == "linear":
             found.standard = standard_of(found.columns)
             encoder = Encoder("linear", "columns", standard=found.standard, box=box)
         else:
             encoder = Encoder.of_scores(found.columns, "cosines" if curved else "columns", Bits().key(), box)
+        encoder = replace(encoder, lags=lags)
         width = encoder.width(len(plan.columns))
         shape = first_shape(width, shaped=not boxed and not curved and width > 1, beside=sum(encoder.levels))
         number = 0
@@ -259,7 +262,7 @@ def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter
     stages = tuple(one.stage for one in found.stages)
     expected = replace(
         public,
-        n=pooled_rows(stages),
+        n=public.n if plan.rows == "series" else pooled_rows(stages),
         scale=plan.scale if plan.adaptive else "public",
         rounds=tuple(Round(one.mu, one.noise.scale) for one in found.rounds),
         standard=found.standard,
@@ -270,7 +273,10 @@ def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter
     if plan.form != "synthetic":
         return None, expected
     assert public.synthetic is not None
-    expected = replace(expected, synthetic=replace(public.synthetic, seed=int(found.bits.uint64(1)[0]) >> 11))
+    note = replace(public.synthetic, seed=int(found.bits.uint64(1)[0]) >> 11, offset=0)
+    # The offset is no choice: it follows from what was released with noise.
+    note = replace(note, offset=rounding(replace(expected, synthetic=note), numbers, found.columns))
+    expected = replace(expected, synthetic=note)
     made = synthetic_rows(expected, numbers, found.columns)
     return pa.Table.from_batches(list(publish._synthetic_batches(made, publish._synthetic_schema(plan)))), expected
 

@@ -45,11 +45,13 @@ from hazeglass.features.marginal import marginal_of
 from hazeglass.features.shaping import stage_radius
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher import clip, marginals, moments, parts, publish
+from hazeglass.publisher import sums as exact
 from hazeglass.publisher.moments import _draw
 from hazeglass.publisher.noise import draw
 from hazeglass.publisher.plan_file import PLAN_SCHEMA
 from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Cells, Rows
+from hazeglass.publisher.sums import PieceSums
 from simulate import simulate
 
 from . import layouts
@@ -68,8 +70,8 @@ SIZES = {
     (parts, "_MOST_NOISE_ROWS"): 64,
     (parts, "_CHUNK_ROWS"): 70,
     (synthetic, "_BLOCK_ROWS"): 150,
-    (moments, "_FEWEST_TILE_ROWS"): 32,
-    (moments, "_MOST_TILE_ROWS"): 48,
+    (exact, "_FEWEST_TILE_ROWS"): 32,
+    (exact, "_MOST_TILE_ROWS"): 48,
 }
 
 
@@ -174,7 +176,7 @@ def test_every_kind_of_the_code_is_published_here_with_missing_cells_of_either_m
 
 def test_every_way_in_of_the_code_is_tried_here():
     sources = {layout.source for layout in LAYOUTS.values()}
-    for source in tables.SOURCES:
+    for source in set(tables.SOURCES) - {"warehouse"}:  # it gives no rows: tests/warehouse has neighbours and layouts
         assert source in sources, f"add a layout that is read as {source!r} to LAYOUTS in tests/trust/layouts.py"
     suffixes = {layout.suffix for layout in LAYOUTS.values()}
     for suffix in places.SUFFIXES:
@@ -384,10 +386,11 @@ def drawn_for(labels):
 
 def entries(plan, asked, blocks, labels):
     """What a stage takes moments of, row by row, before it is mapped and clipped."""
-    found, start = np.empty((asked.stage.size, labels.size)), 0
+    width = asked.stage.size // (asked.stage.lags + 1)
+    found, start = np.empty((width, labels.size)), 0
     with drawn_for(labels):
         for block in blocks:
-            some = np.empty((asked.stage.size, block[0].size))
+            some = np.empty((width, block[0].size))
             asked.encoder.rows(Cells(plan), block, start, some)
             found[:, start : start + block[0].size] = some
             start += block[0].size
@@ -397,7 +400,7 @@ def entries(plan, asked, blocks, labels):
 def check_others(plan, asked, own, blocks, labels):
     """Rows of others, and where one column is protected other columns too, are the same bits."""
     first = entries(plan, asked, own, np.arange(sum(block[0].size for block in own)))
-    second = np.full((asked.stage.size, 2 * layouts.ROWS), np.nan)
+    second = np.full((len(first), 2 * layouts.ROWS), np.nan)
     second[:, labels] = entries(plan, asked, blocks, labels)
     differs = first != second[:, : first.shape[1]]
     rows = {"entry": 1, "readings": layouts.READINGS, "record": 1, "person": layouts.MAX_ROWS}[plan.protects]
@@ -420,8 +423,8 @@ def answers(plan, followed, blocks, labels):
             work = marginals._PieceCounts(tuple(one[1:-1] for one in asked.borders))
             yield np.concatenate(work(cells, 0, iter(blocks)))
         for asked in followed.stages:
-            work = moments.PieceSums(asked.stage, asked.encoder, asked.answer.map)
-            yield (*work(cells, 0, iter(blocks)), rows)
+            found = PieceSums(asked.stage, asked.encoder, asked.answer.map)(cells, 0, iter(blocks))
+            yield found.first, found.second, found.count
 
 
 def in_noise(asked, one, other):
@@ -482,6 +485,8 @@ def check_noise_of_moments(name, base):
 
 def _row_numbers(plan, public):
     """Between which numbers of rows the truth lies, as everybody knows."""
+    if plan.rows == "series":
+        return 2, public.n
     least = len(plan.columns) + 2 if plan.form == "synthetic" else 2
     return max(least, 0 if plan.persons else public.persons), public.persons * plan.max_rows
 
@@ -716,9 +721,9 @@ def _known_exactly(known):
 
 
 def _by_exact_sums(next_shape):
-    def better(before, radius, mean, second, noise_sd, stage, largest):
-        first, products = EXACT["sums"]
-        return next_shape(before, radius, mean + 1e-9 * first, second + 1e-9 * products, noise_sd, stage, largest)
+    def better(before, radius, mean, second, *others, **more):
+        first, products, _ = EXACT["sums"]
+        return next_shape(before, radius, mean + 1e-9 * first, second + 1e-9 * products, *others, **more)
 
     return better
 

@@ -7,6 +7,7 @@ seen through its marginals (scored.py), and held against the model that its erro
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
@@ -17,33 +18,21 @@ from scipy.special import ndtr
 from hazeglass.analyst import checks
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.folds import scatter_of
-from hazeglass.analyst.mixed import LevelMoments, mixed_covariance
-from hazeglass.analyst.noisy import NoisyCovariance, score_in_cosines, some_of
+from hazeglass.analyst.mixed import mixed_covariance
+from hazeglass.analyst.noisy import NoisyCovariance, Stacked, score_in_cosines
 from hazeglass.analyst.pooling import Pooled, StageMoments, pool
 from hazeglass.analyst.scored import Presence, block_correlations, correlations, drawn_scores
+from hazeglass.analyst.series import SeasonNoise
 from hazeglass.bundle.manifest import Stage
-from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.bundle.moments import ReleasedMoments, pooled_rows
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine, Serial
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import cosines
 from hazeglass.features.latent import Link, link_of, link_through
+from hazeglass.features.levels import LevelMoments
 from hazeglass.features.marginal import Levels, Marginal
 from hazeglass.glasso.linalg import FloatArray
-
-__all__ = [
-    "Measured",
-    "NoisyCovariance",
-    "covariance_of",
-    "covariance_of_columns",
-    "covariance_of_harmonics",
-    "covariance_of_moments",
-    "covariance_of_rows",
-    "noise_matrix",
-    "noise_of",
-    "some_of",
-]
-
 
 _NEARLY_SMOOTH, _SOME_CLIPPED = 0.98, 0.002  # attenuations and rows from which simulation is worth its time
 
@@ -58,7 +47,20 @@ def covariance_of(release: Release, engine: Engine | None = None, *, curved: boo
 
 def covariance_of_rows(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> NoisyCovariance:
     """cov(X~) minus the known covariance of the noise in a row."""
-    return _without_noise(np.cov(rows, rowvar=False).reshape(len(names), len(names)), noise, len(rows), names)
+    found = _without_noise(np.cov(rows, rowvar=False).reshape(len(names), len(names)), noise, len(rows), names)
+    if len(rows) > len(names):
+        return found
+    few = f"there are {len(rows)} rows for {len(names)} columns, and error bars suppose more rows than columns"
+    return replace(found, distrusted=few)
+
+
+def stacks_of_rows(rows: FloatArray, lags: int, names: tuple[str, ...]) -> Stacked:
+    """Of every row with those before it, column by column from the latest on."""
+    shifted = np.stack([rows[lags - k : len(rows) - k] for k in range(lags + 1)], axis=2)
+    stacked = shifted.reshape(len(rows) - lags, -1)
+    of_each = tuple(name if k == 0 else f"{name} [t-{k}]" for name in names for k in range(lags + 1))
+    noisy = covariance_of_rows(stacked, np.zeros((stacked.shape[1],) * 2), of_each)
+    return Stacked(noisy, noisy.error)
 
 
 def noise_of(release: Release) -> FloatArray:
@@ -132,6 +134,7 @@ class Measured:
     box        that scores were moved into, cell by cell; infinite where they were not
     signs      products of presence, of the columns `signs_of`, where they were released
     levels     moments of the indicators of categorical columns, where there are such
+    seasons    what noise means by hour or weekday had that were taken off, where any were
     known_presence  what is known of missing cells, where that was found out before
     harmonics  moments of cosines, where they were released
     """
@@ -147,6 +150,7 @@ class Measured:
     harmonics: ReleasedMoments | None = None
     levels: tuple[LevelMoments, ...] = ()
     known_presence: Presence | None = None
+    seasons: SeasonNoise | None = None
 
     @classmethod
     def of(cls, release: Release) -> Measured:
@@ -157,21 +161,24 @@ class Measured:
         presence, curved = (by_kind[kind][-1] if by_kind[kind] else None for kind in ("presence", "cosines"))
         box = own[-1][0].box if own else None
         scored = tuple(_stage(stage, moments) for stage, moments in own)
+        series = release.manifest.series
+        each = range(1 if series is None else series.size)  # rows in time have every column once for each lag
         return cls(
-            release.manifest.names,
-            release.n,
+            tuple(name if k == 0 else f"{name} [t-{k}]" for name in release.manifest.names for k in each),
+            release.n if series is None else pooled_rows([one for one in release.manifest.stages if one.lags]),
             release.manifest.scale or "public",
-            tuple(release.marginals()),
+            tuple(one for one in release.marginals() for _ in each),
             scored,
             math.inf if box is None or release.manifest.scale == "public" else box,
             None if presence is None else presence[1],
-            () if presence is None else presence[0].of,
+            () if presence is None else tuple(len(each) * k + lag for k in presence[0].of for lag in each),
             None if curved is None else curved[1],
             tuple(
                 _levels(stage, moments, scores)
                 for (stage, moments), scores in zip(own, scored, strict=True)
                 if stage.levels
             ),
+            seasons=_season_noise(release, stages),
         )
 
     @property
@@ -208,6 +215,8 @@ class Measured:
     @cached_property
     def links(self) -> list[Link] | None:
         """What scores, or cells in a box, say of the columns; None for cells as they are."""
+        if self.seasons is not None:  # what is left of columns of numbers, whose variances are not known beforehand
+            return None
         if self.scale == "scores":
             return [link_of(one.latent_borders, one.coarse, self.box) for one in self.marginals]
         return (
@@ -215,6 +224,14 @@ class Measured:
             if math.isinf(self.box)
             else [link_through(partial(_boxed_cell, one, self.box)) for one in self.marginals]
         )
+
+
+def _season_noise(release: Release, stages: Sequence[tuple[Stage, ReleasedMoments]]) -> SeasonNoise | None:
+    series = release.manifest.series
+    if series is None or not series.seasons:
+        return None
+    stage, moments = next(both for both in stages if both[0].features == "seasons")
+    return SeasonNoise.of(moments.second, stage.levels, float(moments.second_noise_sd[0, -1]), series.step, series.lags)
 
 
 def _boxed_cell(known: Marginal, box: float, z: FloatArray) -> FloatArray:
@@ -256,6 +273,27 @@ def covariance_of_columns(measured: Measured) -> NoisyCovariance:
     return _of_scores(measured)[0]
 
 
+def stacks_of(release: Release) -> Stacked:
+    """Rows in time: the covariance of stacks, and its errors apart, because stacks share rows and noise does not."""
+    measured = Measured.of(release)
+    noisy, pooled = _of_scores(measured)
+    seasons, back = measured.seasons, np.linalg.inv(pooled.error.basis)
+
+    def draw(rng: np.random.Generator) -> FloatArray:
+        left = pooled.draw_noise(rng)
+        return left if seasons is None else left + back @ seasons.draw(rng) @ back.T
+
+    own, noise = noisy.error, pooled.noise
+    return Stacked(
+        noisy,
+        replace(
+            own, off=np.maximum(pooled.error.off - noise.off, 0.0), diagonal=pooled.error.diagonal - noise.diagonal
+        ),
+        replace(own, off=noise.off / pooled.inflation, diagonal=noise.diagonal / pooled.inflation, own=None),
+        draw,
+    )
+
+
 def _of_all_kinds(measured: Measured) -> NoisyCovariance:
     """Ordered columns by themselves first, then with categorical ones beside them."""
     presence = measured.presence
@@ -267,11 +305,20 @@ def _of_all_kinds(measured: Measured) -> NoisyCovariance:
 
 def _of_scores(measured: Measured) -> tuple[NoisyCovariance, Pooled]:
     """The correlations of ordered columns, and the pooled stages behind them."""
-    pooled = checks.agreeing(measured.stages, measured.n, _like_the_data(measured))
-    swing = checks.swing(measured.stages[0], pooled, measured.marginals, measured.links)
-    error = pooled.error_with_sampling(1 + swing)
-    noisy = NoisyCovariance(measured.names, measured.n, pooled.covariance, error, notes=_notes(pooled), swing=swing)
-    noisy = replace(noisy, distrusted=contradiction(measured, pooled))
+    known = () if measured.seasons is not None else measured.marginals  # which say what variances are
+    found = checks.agreeing(measured.stages, measured.n, _like_the_data(measured))
+    swung = checks.swing(measured.stages[0], found, known, measured.links)
+    more = checks.more_sampling(swung)
+    pooled = found.with_doubt(more, checks.doubt(measured.stages, found.covariance, swung))
+    noisy = NoisyCovariance(
+        measured.names,
+        measured.n,
+        pooled.covariance if measured.seasons is None else pooled.covariance - measured.seasons.mean,
+        pooled.error,
+        notes=_notes(pooled),
+        swing=more - 1,
+        distrusted=contradiction(measured, found),
+    )
     seen, scored = measured.presence, measured.scale == "scores"
     if seen is None:
         return noisy, pooled
@@ -310,6 +357,8 @@ def contradiction(measured: Measured, pooled: Pooled) -> str | None:
     found = checks.undoing(pooled) or checks.agreement(pooled)
     if found is not None:
         return found
+    if measured.seasons is not None:
+        return None
     match measured.scale:
         case "public":
             return checks.public(pooled)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hazeglass._files import new_file
+from hazeglass._version import __version__
 from hazeglass.bundle.cells import as_words, level_words
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, OutputError
@@ -19,6 +20,7 @@ from hazeglass.glasso.linalg import FloatArray
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hazeglass.analyst.compare import GraphDiff
     from hazeglass.analyst.graph import Graph
     from hazeglass.bundle.reader import Release
 
@@ -26,9 +28,10 @@ MOST_LINES = 10_000  # of edges.csv, unless more pairs are selected
 _LARGE = 1000  # rows of a matrix that is written as such
 _NOT_ATTRIBUTES = ("source", "target", "selected")
 _NOT_IN_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-# What a spreadsheet takes for the start of a formula, at the start of a cell or behind what it may take for a separator
-# (OWASP, "CSV injection"); full-width signs count as well.
-_FORMULA = re.compile(r"(^|[,;|\t\r\n])(?=[\s\x00\u00a0\ufeff]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])")
+# What a spreadsheet takes for the start of a formula, wherever it may take a cell to start (OWASP, "CSV injection"):
+# first, behind what may separate cells or quote one, and behind spaces; full-width signs count as well. The report's
+# own export (present/templates/report/export.js) has the same rule.
+FORMULA = re.compile(r"""(^|[,;|\t\r\n"])(?=[\s\x00-\x1f\x85\xa0\ufeff"]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])""")
 
 
 def to_networkx(graph: Graph) -> Any:
@@ -38,6 +41,17 @@ def to_networkx(graph: Graph) -> Any:
     network = nx.Graph()
     network.add_nodes_from(graph.names)
     for row in graph.selected.to_pylist():
+        network.add_edge(row.pop("source"), row.pop("target"), **row)
+    return network
+
+
+def to_digraph(graph: Graph) -> Any:
+    """Who leads whom as a networkx.DiGraph; of several lags the strongest one."""
+    import networkx as nx
+
+    network = nx.DiGraph()
+    network.add_nodes_from(graph.names)
+    for row in reversed(graph.arrows.to_pylist()):  # the strongest last, which takes the place of others
         network.add_edge(row.pop("source"), row.pop("target"), **row)
     return network
 
@@ -53,12 +67,14 @@ def write(graph: Graph, path: Path) -> Path:
             network = _numbered(graph, "label")
             for _, _, data in network.edges(data=True):
                 data["weight"] = abs(data[graph.strength_column])
+                if data.get("lag") == 0:  # of a series; other edges have the direction in which they lead
+                    data["type"] = "undirected"
             nx.write_gexf(network, path, version="1.2draft")
         case ".cyjs":  # the document that Cytoscape and Cytoscape.js read
             document = nx.cytoscape_data(_numbered(graph, "name"))
             path.write_text(json.dumps(document, indent=1, ensure_ascii=False), encoding="utf-8")
         case ".csv":
-            write_csv(graph.selected, path)
+            write_csv(graph.selected if graph.lagged is None else with_lagged(graph, graph.selected, 0), path)
         case other:
             raise InputError(f"a graph can be written as .graphml, .gexf, .cyjs or .csv, got {other!r}.")
     return path
@@ -76,14 +92,27 @@ def save(graph: Graph, out: Path, *, all_pairs: bool = False) -> Path:
 
     with new_folder(out) as folder:
         edges = with_strength(graph.edges)
-        write_csv(likeliest(edges, MOST_LINES), folder / "edges.csv")
+        write_csv(with_lagged(graph, likeliest(edges, MOST_LINES), MOST_LINES), folder / "edges.csv")
         if all_pairs:
-            pq.write_table(edges, folder / "edges.parquet")
+            pq.write_table(with_lagged(graph, edges), folder / "edges.parquet")
         pq.write_table(precision_table(graph.precision, graph.features or graph.names), folder / "precision.parquet")
         write(graph, folder / "graph.graphml")
         text = json.dumps(dict(graph.fit), indent=2, ensure_ascii=False, allow_nan=False)
         (folder / "fit.json").write_text(text + "\n", encoding="utf-8")
-        (folder / "report.html").write_text(report(graph.names, graph.edges, graph.fit), encoding="utf-8")
+        (folder / "report.html").write_text(report(graph.names, graph.edges, graph.fit, graph.lagged), encoding="utf-8")
+    return out
+
+
+def save_diff(diff: GraphDiff, out: Path) -> Path:
+    """Write diff.csv, diff.json and diff.html into the new folder `out`."""
+    from hazeglass.present.diff import diff_page
+
+    with new_folder(out) as folder:
+        write_csv(diff.edges, folder / "diff.csv")
+        facts = {"hazeglass": __version__, **diff.fit, "differing": diff.selected.to_pylist()}
+        text = json.dumps(facts, indent=2, ensure_ascii=False, allow_nan=False)
+        (folder / "diff.json").write_text(text + "\n", encoding="utf-8")
+        (folder / "diff.html").write_text(diff_page(diff.names, diff.edges, diff.fit), encoding="utf-8")
     return out
 
 
@@ -95,6 +124,19 @@ def with_strength(edges: pa.Table) -> pa.Table:
         return edges
     place = edges.column_names.index("selected") + 1
     return edges.add_column(place, "strength", pc.abs(edges["partial_correlation"]))
+
+
+def with_lagged(graph: Graph, edges: pa.Table, most: int | None = None) -> pa.Table:
+    """Both layers of rows in time, lag 0 first; other graphs as they are. At most so many arrows, and all selected."""
+    import pyarrow as pa
+
+    if graph.lagged is None:
+        return edges
+    lagged = graph.lagged if most is None else likeliest(graph.lagged, most)
+    now = edges.append_column("lag", pa.array(np.zeros(edges.num_rows, dtype=np.int64)))
+    whole = pa.concat_tables([now, with_strength(lagged)], promote_options="default")
+    first = ["source", "target", "lag"]
+    return whole.select([*first, *(name for name in whole.column_names if name not in first)])
 
 
 def likeliest(edges: pa.Table, most: int) -> pa.Table:
@@ -131,7 +173,7 @@ def never_a_formula(text: str) -> str:
     >>> never_a_formula("=1+1"), never_a_formula("a-b")
     ("'=1+1", 'a-b')
     """
-    return _FORMULA.sub(r"\1'", text)
+    return FORMULA.sub(r"\1'", text)
 
 
 def write_csv(table: pa.Table, path: Path) -> None:
@@ -184,9 +226,9 @@ def _numbered(graph: Graph, label: str) -> Any:
     import networkx as nx
 
     index = {name: f"n{k}" for k, name in enumerate(graph.names)}
-    network = nx.Graph()
+    network = nx.Graph() if graph.lagged is None else nx.MultiDiGraph()
     network.add_nodes_from((identifier, {label: _xml_text(name)}) for name, identifier in index.items())
-    for row in graph.selected.to_pylist():
+    for row in with_lagged(graph, graph.selected, 0).to_pylist():
         kept = {name: cell for name, cell in row.items() if name not in _NOT_ATTRIBUTES and cell is not None}
         values = {name: cell if isinstance(cell, str) else float(cell) for name, cell in kept.items()}
         network.add_edge(index[row["source"]], index[row["target"]], **values)

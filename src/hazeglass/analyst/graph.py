@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass._version import __version__
-from hazeglass.errors import MissingExtraError
+from hazeglass.errors import InputError, MissingExtraError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -19,13 +19,18 @@ if TYPE_CHECKING:
     from hazeglass.analyst.compare import GraphDiff, Scores
     from hazeglass.bundle.manifest import Manifest
 
+# What fit.json says of each of several releases.
+_OF_RELEASE = ("title", "form", "n", "unit", "unit_readings", "unit_max_rows", "mu", "epsilon", "delta", "simulation")
 _MOST_INLINE = 300  # nodes of a graph that a notebook shows as a page
 FloatArray = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the columns came from, and whether through their ranks; rows without a release promise nothing."""
+    """Where the columns came from, and whether through their ranks; rows without a release promise nothing.
+
+    Of several releases the promise is that of each one: `releases` says what they are, and mu and epsilon are left out.
+    """
 
     title: str
     form: str
@@ -38,6 +43,7 @@ class Origin:
     delta: float | None = None
     simulation: bool = False
     marginals: str = "as-is"
+    releases: tuple[Origin, ...] = ()
 
     @classmethod
     def of(cls, manifest: Manifest) -> Origin:
@@ -46,6 +52,12 @@ class Origin:
         promise = manifest.mu, manifest.epsilon, manifest.delta
         protected = unit.name, unit.readings, unit.max_rows
         return cls(manifest.title, manifest.form, manifest.n, *protected, *promise, manifest.simulation)
+
+    def to_dict(self) -> dict[str, Any]:
+        """As it goes into fit.json; `releases` stands there where there are several."""
+        facts = asdict(self)
+        each = [{key: one[key] for key in _OF_RELEASE} for one in facts.pop("releases")]
+        return {**facts, "releases": each} if each else facts
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +74,8 @@ class FitRecord:
     categorical          the categorical columns, where there are such
     reading              how ordered ones were read beside them: 'latent', as cuts of a hidden normal
     odds                 for edges with a categorical end, how the odds of its levels change
+    left_out             columns that others determine, which most pairs are not given
+    disagreement         of several releases: whether they differ, over all and in which pairs
     """
 
     origin: Origin
@@ -91,11 +105,13 @@ class FitRecord:
     categorical: list[str] | None = None
     reading: str | None = None
     odds: list[dict[str, Any]] | None = None
+    left_out: list[str] | None = None
+    disagreement: dict[str, Any] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """As it goes into fit.json; what does not apply is left out."""
         own = {key: value for key, value in vars(self).items() if key != "origin" and value is not None}
-        return {"hazeglass": __version__, **asdict(self.origin), **own}
+        return {"hazeglass": __version__, **self.origin.to_dict(), **own}
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +133,9 @@ class Graph:
                selected, and std_error, ci_low, ci_high, p_value and q_value are empty
     evidence   how strongly the release speaks for each pair: what scores rank by (None: their strength)
     features   names of the rows of `precision` where they are not the nodes (curved dependence)
+    lagged     rows in time: who leads whom, one row per directed pair and lag, with the columns of `edges` and with
+               lag, coefficient and coefficient_error, on the scale of the columns' scores. `edges` is then who moves
+               together now, given the past, and fit["series"] says how strongly every column remembers itself
     """
 
     names: tuple[str, ...]
@@ -125,6 +144,7 @@ class Graph:
     fit: Mapping[str, Any]
     evidence: FloatArray | None = None
     features: tuple[str, ...] = ()
+    lagged: pa.Table | None = None
 
     # ------------------------------------------------------------------------------------------------- looking
 
@@ -135,6 +155,19 @@ class Graph:
 
         chosen = self.edges.filter(self.edges["selected"])
         strength = pc.abs(chosen[self.strength_column])
+        return chosen.take(pc.sort_indices(strength, sort_keys=[("", "descending")]))
+
+    @property
+    def arrows(self) -> pa.Table:
+        """The directed pairs called an edge, strongest first; refused where rows were not read in time."""
+        import pyarrow.compute as pc
+
+        if self.lagged is None:
+            raise InputError(
+                'arrows are for rows in time: a release with rows = "series", or recover(rows, lags=1). Use selected.'
+            )
+        chosen = self.lagged.filter(self.lagged["selected"])
+        strength = pc.abs(chosen["partial_correlation"])
         return chosen.take(pc.sort_indices(strength, sort_keys=[("", "descending")]))
 
     @property
@@ -205,17 +238,18 @@ class Graph:
         """Area under the ROC curve of the pairs, ranked by the evidence for them."""
         return self.scores(truth).auc
 
-    def diff(self, other: Graph) -> GraphDiff:
-        """Edges gained, lost and of changed sign, from this graph to the other."""
+    def diff(self, other: Graph, *, fdr: float = 0.1) -> GraphDiff:
+        """Which pairs differ from this graph to the other, of the same nodes and of other rows."""
         from hazeglass.analyst.compare import diff
 
-        return diff(self, other)
+        return diff(self, other, fdr=fdr)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Graph):
             return NotImplemented
         same_nodes = self.names == other.names and np.array_equal(self.precision, other.precision)
-        return same_nodes and bool(self.edges.equals(other.edges))
+        same_lagged = self.lagged == other.lagged  # tables compare by their cells
+        return same_nodes and same_lagged and bool(self.edges.equals(other.edges))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -263,11 +297,14 @@ class Graph:
 
         return plot_path(self.fit["path"], self.fit["alpha"], ax=ax, save=save)
 
-    def to_networkx(self) -> Any:
-        """The selected edges as a networkx.Graph with all columns as edge attributes."""
-        from hazeglass.analyst.export import to_networkx
+    def to_networkx(self, layer: Literal["now", "lagged"] = "now") -> Any:
+        """The selected edges as a networkx.Graph with all columns as edge attributes.
 
-        return to_networkx(self)
+        With layer='lagged' who leads whom, as a DiGraph: of several lags the strongest, its number as `lag`.
+        """
+        from hazeglass.analyst.export import to_digraph, to_networkx
+
+        return to_digraph(self) if layer == "lagged" else to_networkx(self)
 
     def to_pandas(self) -> Any:
         """The edge table as a pandas DataFrame."""
@@ -311,7 +348,7 @@ class Graph:
             return short
         from hazeglass.present.report import report
 
-        return f"{short}{Page(report(self.names, self.edges, self.fit))._repr_html_()}"
+        return f"{short}{Page(report(self.names, self.edges, self.fit, self.lagged))._repr_html_()}"
 
 
 def _check_installed(library: str) -> None:

@@ -19,7 +19,17 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from hazeglass.analyst.error_model import block_multiply, block_sandwich
+from hazeglass.analyst.error_model import (
+    BENDING,
+    BLUR,
+    CROWDED,
+    HEAVIEST,
+    LIGHTEST,
+    LITTLE_NOISE,
+    MOST_NOISE,
+    block_multiply,
+    block_sandwich,
+)
 from hazeglass.analyst.levels import level_evidence, level_test, ordered_pairs, pair_kinds
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Problem
@@ -31,14 +41,7 @@ from hazeglass.glasso.distance import psd_distance
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms
 
-_HEAVIEST, _LIGHTEST = 3.0, 0.1  # penalties of the pilot, in standard deviations of an entry
 _STEADIER = 2.0
-# Error of a partial correlation beside the shares of its columns' own parts that noise in marginals bent; measured.
-_BENDING = 0.9
-# Noise in a row of the whitened covariance, squared: with less, its inverse is best; with more, it is noise itself.
-_LITTLE_NOISE, _MOST_NOISE = 0.15, 0.6
-_BLUR = 1.3  # measured over chains, random graphs and hubs
-_CROWDED = 0.2  # relative error of the precision, squared, from which the heaviest is right
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
 _LEFTOVER = 0.45
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
@@ -89,11 +92,11 @@ def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = No
         sparse = _sparse_pilot(noisy, problem)
         return Pilot(sparse.precision, sparse.alpha)
     whitened = _Whitened.of(noisy)
-    if whitened.share < _LITTLE_NOISE:
-        return Pilot(whitened.inverse(), 0.0, _BLUR * whitened.share)
+    if whitened.share < LITTLE_NOISE:
+        return Pilot(whitened.inverse(), 0.0, BLUR * whitened.share)
     sparse = _sparse_pilot(noisy, problem)
-    if whitened.share < _MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
-        return Pilot(whitened.inverse(), 0.0, _BLUR * whitened.share)
+    if whitened.share < MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
+        return Pilot(whitened.inverse(), 0.0, BLUR * whitened.share)
     return Pilot(sparse.precision, sparse.alpha)
 
 
@@ -154,11 +157,11 @@ def _sparse_pilot(noisy: NoisyCovariance, problem: Problem) -> Solution:
     heavy. The diagonal pays nothing, because variances that are shrunk bias every edge.
     """
     free = _unshrunk(noisy, problem)
-    heavy = _pilot_at(noisy, _HEAVIEST, free)
+    heavy = _pilot_at(noisy, HEAVIEST, free)
     upper = np.triu_indices(len(noisy.names), 1)
     error = noisy.error.partial_correlation_sd(heavy.precision)[upper]
-    penalty = _HEAVIEST * math.sqrt(len(noisy.names) * float(np.mean(error**2)) / _CROWDED)
-    return heavy if penalty >= _HEAVIEST else _pilot_at(noisy, max(_LIGHTEST, penalty), free)
+    penalty = HEAVIEST * math.sqrt(len(noisy.names) * float(np.mean(error**2)) / CROWDED)
+    return heavy if penalty >= HEAVIEST else _pilot_at(noisy, max(LIGHTEST, penalty), free)
 
 
 def _pilot_at(noisy: NoisyCovariance, deviations: float, free: Problem) -> Solution:
@@ -204,7 +207,7 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         error = math.sqrt(1 + blur) * noisy.error.partial_correlation_sd(precision)[upper]
         if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
             share = np.sqrt(noisy.bent * np.diag(precision))
-            error = np.hypot(error, _BENDING * np.outer(share, share)[upper])
+            error = np.hypot(error, BENDING * np.outer(share, share)[upper])
         if noisy.astray is not None:
             share = np.sqrt(noisy.astray * np.diag(precision))
             error = np.hypot(error, np.hypot.outer(share, share)[upper])
@@ -234,7 +237,7 @@ def _of_all_kinds(
     estimate, error, p_value = ordered_pairs(noisy, precision, debiased)
     if noisy.bent is not None:
         share = np.sqrt(noisy.bent * np.diag(precision)[:: noisy.size])
-        bending = _BENDING * np.outer(share, share)[np.triu_indices(len(share), 1)]
+        bending = BENDING * np.outer(share, share)[np.triu_indices(len(share), 1)]
         error = np.hypot(error, bending)
         p_value = 2 * ndtr(-np.abs(estimate) / np.maximum(error, np.finfo(float).tiny))
     apart = pair_kinds(noisy) > 0

@@ -26,6 +26,7 @@ from hazeglass.analyst.noisy import LevelGroups, NoisyCovariance
 from hazeglass.analyst.pooling import Pooled, Undone
 from hazeglass.analyst.scored import Presence
 from hazeglass.features.clipping import widen
+from hazeglass.features.levels import LevelMoments, shares_of
 from hazeglass.features.marginal import Levels
 from hazeglass.glasso.linalg import FloatArray
 
@@ -33,40 +34,6 @@ _SURE_OF_SHARE = 5.0  # a level whose share is not so many standard errors is to
 _SKEWED = 0.3  # skewness of the noisy count of two levels together from which no normal distribution describes it
 _MOST_GROUPS = 8  # of a column's levels: the others are taken together
 _SAMPLING_RIDGE = 0.25  # sampling error is small where the covariance is, so that it needs little of a ridge
-
-
-@dataclass(frozen=True, eq=False)
-class LevelMoments:
-    """What one stage says of indicators, as it was released.
-
-    cross          products of the stage's scores and the indicators
-    second         of the indicators with each other
-    noise_sd       of an entry off the diagonal of either, and on the diagonal 1/sqrt(2) of what that has
-    """
-
-    mean: FloatArray
-    score_mean: FloatArray
-    cross: FloatArray
-    second: FloatArray
-    noise_sd: float
-    mean_noise_sd: float
-
-
-def shares_of(
-    known: Levels, part: slice, others: Sequence[slice], stages: Sequence[LevelMoments]
-) -> tuple[FloatArray, float]:
-    """The shares of a column's levels by counts, means, squares and sums over the levels of every other column
-    together, and the standard error of one by noise."""
-    total = max(float(known.rounds[-1].counts.sum()), 1.0)
-    found, weight = [known.shares], [(total / known.count_sd) ** 2]
-    for stage in stages:
-        noise = max(stage.noise_sd**2, 1e-24)
-        found += [stage.mean[part], np.diag(stage.second)[part]]
-        weight += [1 / max(stage.mean_noise_sd, 1e-12) ** 2, 1 / (2 * noise)]
-        found += [stage.second[part, other].sum(axis=1) for other in others]
-        weight += [1 / (noise * (other.stop - other.start)) for other in others]
-    shares = np.maximum(np.average(found, axis=0, weights=weight), 0.0)
-    return shares / max(float(shares.sum()), np.finfo(float).tiny), 1 / math.sqrt(sum(weight))
 
 
 def group_levels(shares: FloatArray, share_sd: float, n: int, noise: float) -> LevelGroups:

@@ -5,6 +5,7 @@ Each column owns a block of features: for linear dependence itself alone, for cu
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -76,6 +77,7 @@ class NoisyCovariance:
     groups      where there are categorical columns, the levels of each, None for an ordered one: blocks of fewer
                 features than `size` are filled up with independent ones that have no error
     ridge       what noise adds to the covariance as an operator, to rank pairs by
+    parts       the releases it was pooled from, where there were several, each by itself on the same scale
     """
 
     names: tuple[str, ...]
@@ -93,6 +95,7 @@ class NoisyCovariance:
     distrusted: str | None = None
     groups: tuple[LevelGroups | None, ...] = ()
     ridge: FloatArray | None = None
+    parts: tuple[NoisyCovariance, ...] = ()
 
     def __post_init__(self) -> None:
         rows = len(self.error.basis)
@@ -156,7 +159,7 @@ class NoisyCovariance:
         raised = self.covariance.copy()
         transposed = vectors.transpose(0, 2, 1)
         raised.reshape(p, size, p, size)[np.arange(p), :, np.arange(p), :] = (vectors * values[:, None]) @ transposed
-        notes = (*self.notes, _hidden_note(hidden, size)) if hidden else self.notes
+        notes = (*self.notes, hidden_note(hidden, size)) if hidden else self.notes
         found = replace(self, covariance=raised, hidden=(*self.hidden, *hidden), notes=notes)
         if not whiten:
             return found
@@ -181,6 +184,22 @@ class NoisyCovariance:
         return 1.0 / float(np.median(self.error.entry_variance[self._between]))
 
 
+@dataclass(frozen=True, eq=False)
+class Stacked:
+    """Rows with those before them: their covariance, and its error in the two parts that series tell apart.
+
+    noisy     of the stacks, column by column and of each from the latest row on, with both parts as its error
+    sampling  what is left without privacy noise
+    noise     the privacy noise as independent entries in the basis
+    draw      one draw of that noise in the basis, with entries that go together; None where there is no noise
+    """
+
+    noisy: NoisyCovariance
+    sampling: ErrorModel
+    noise: ErrorModel | None = None
+    draw: Callable[[np.random.Generator], FloatArray] | None = None
+
+
 @cache
 def score_in_cosines() -> tuple[float, ...]:
     """Coefficients of a score in the cosines of its rank, E[Z f_k(Z)]; what they leave out is 5 % of its variance."""
@@ -188,7 +207,7 @@ def score_in_cosines() -> tuple[float, ...]:
     return tuple((cosines(z) * (z * normal_density(z))[:, None]).sum(axis=0) * (z[1] - z[0]))
 
 
-def _hidden_note(hidden: tuple[str, ...], size: int) -> str:
+def hidden_note(hidden: tuple[str, ...], size: int) -> str:
     what = f"{len(hidden)} column{'s' if len(hidden) > 1 else ''} ({some_of(hidden)})"
     if size == 1:
         return (

@@ -6,35 +6,39 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning, warn
 from hazeglass.glasso import Solution, graphical_lasso
 from hazeglass.glasso.distance import MAX_STEPS, Distance, psd_distance
 from hazeglass.glasso.linalg import FloatArray, cholesky
 from hazeglass.glasso.penalty import block_norms, make_penalty
 
+if TYPE_CHECKING:
+    from hazeglass.analyst.noisy import NoisyCovariance
+
 WEIGHTS = ("noise", "uniform")
 Weights = str | npt.ArrayLike  # one of WEIGHTS, or what each pair pays
 Support = npt.NDArray[np.bool_]
 GRID = 20
+GAMMA = 0.5  # of the extended criterion
+PATIENCE = 7  # penalties without a better score before the path ends
 ROUGH = 1e-4  # duality gap per feature along a path of larger blocks: far below what moves a criterion
 _NONZERO = 1e-10
 _ROUGHLY = 0.02  # two digits of d(S) will do: penalties keep five per cent above it
 _SHARE = 0.9  # a repaired matrix lies this share of the penalty from the cone: bounded, and not barely
 _FIRST_SPAN, _LONGEST_SPAN = 1e-2, 1e-4
-_MOST_DEGREE = 60  # neighbours of a column, on average: a denser graph is no longer read
+MOST_DEGREE = 60  # neighbours of a column, on average: a denser graph is no longer read
 _DISTANCE_STEPS = 2e10  # of the search for the nearest positive semidefinite matrix, times columns cubed
 _HALVINGS = 12
-_FURTHER = {
+FURTHER = {
     "noise": "noise alone moves an entry by as much",
     "barely": "so near d(S), the distance of an indefinite covariance to the positive semidefinite cone, an estimate "
     "hardly exists",
-    "dense": f"a graph with more than {_MOST_DEGREE} neighbours per column is no longer read",
+    "dense": f"a graph with more than {MOST_DEGREE} neighbours per column is no longer read",
     "worse": "the criterion had stopped falling",
     "slow": "the last fit did not arrive in its time",
 }
@@ -239,7 +243,7 @@ class PenaltyPath:
             self.solutions.append(self.problem.at(alpha).fit(alpha, before, self._tol))
             self.alphas.append(alpha)
             yield self.solutions[-1]
-            dense = self.problem.edges(self.solutions[-1]) > _MOST_DEGREE * p / 2
+            dense = self.problem.edges(self.solutions[-1]) > MOST_DEGREE * p / 2
             if self._grid and (dense or not self.solutions[-1].converged):
                 self._stopped = "dense" if dense else "slow"
                 return
@@ -250,7 +254,7 @@ class PenaltyPath:
 
     @property
     def _end(self) -> str:
-        """Why no smaller penalties were tried, a key of _FURTHER; empty where nothing forbade it."""
+        """Why no smaller penalties were tried, a key of FURTHER; empty where nothing forbade it."""
         if self._stopped or not self._grid:
             return self._stopped
         if self._noisy and not self._extended:
@@ -260,7 +264,7 @@ class PenaltyPath:
     @property
     def skipped(self) -> str | None:
         """Which penalties were not tried, and why."""
-        return f"Penalties below {self.alphas[-1]:.3g} were not tried: {_FURTHER[self._end]}." if self._end else None
+        return f"Penalties below {self.alphas[-1]:.3g} were not tried: {FURTHER[self._end]}." if self._end else None
 
     def choice(
         self,
@@ -296,7 +300,7 @@ class PenaltyPath:
         if not self.can_extend and self.alphas[best] > 1.001 * self.floor:
             why = "smaller ones were not given"
         elif self._end:
-            why = f"smaller ones were not tried, because {_FURTHER[self._end]}. Pass alpha to go lower"
+            why = f"smaller ones were not tried, because {FURTHER[self._end]}. Pass alpha to go lower"
         else:
             why = "nearly every pair is an edge there. Pass alpha to go lower, or use fdr to choose edges"
         warn(f"{method} chose the smallest penalty, {self.alphas[best]:.3g}: {why}.", SelectionWarning)

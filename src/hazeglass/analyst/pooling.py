@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +23,11 @@ from hazeglass.analyst.error_model import ErrorModel, widened_error
 from hazeglass.features.clipping import widen
 from hazeglass.glasso.linalg import FloatArray
 
-_UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
+UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
 _DRAWS, _FEWEST_DRAWS, _SEED = 50, 3, 20_241_118
 _MOST_ROWS = 100  # columns whose pairs say what noise does to products
 _LOUD = 0.3
-_LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
+LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,13 +37,14 @@ class StageMoments:
     radius         of the ball that rows y were clipped to, None where they were not
     noise_sd       of an entry off the diagonal of `second` (on it sqrt(2) times that)
     mean_noise_sd  of an entry of `mean`
+    map            a matrix; of many columns (large_pooling.py) None where it is the identity
     """
 
     mean: FloatArray
     second: FloatArray
     noise_sd: float
     mean_noise_sd: float
-    map: FloatArray
+    map: Any
     centre: FloatArray
     radius: float | None
 
@@ -70,6 +72,10 @@ class Pooled:
 
     noise         the part of the error that stages do not share
     disagreement  sum of the squared differences between stages in units of their noise, and how many there are
+    inflation     by how much `noise` is larger than entries that were independent would make it (:func:`inflation`)
+    carried       the noise of every stage in the coordinates of `error.basis`, and
+    weights       the share that every stage has in each entry there
+    unshared      variances of what stages that clip more add to the sampling error that all of them share
     """
 
     covariance: FloatArray
@@ -78,15 +84,30 @@ class Pooled:
     noise: ErrorModel
     stages: tuple[Undone, ...]
     disagreement: tuple[float, int]
+    inflation: float
+    carried: tuple[ErrorModel, ...]
+    weights: FloatArray
+    unshared: FloatArray
 
-    def error_with_sampling(self, factor: float) -> ErrorModel:
-        """The error with the variance of sampling, all of it but the noise, times this."""
+    def draw_noise(self, rng: np.random.Generator) -> FloatArray:
+        """One draw of the privacy noise in the coordinates of `error.basis`, with entries that go together."""
+        drawn = (weight * noise.sample(rng) for weight, noise in zip(self.weights, self.carried, strict=True))
+        own = np.triu(rng.standard_normal(self.unshared.shape) * np.sqrt(self.unshared))
+        return np.asarray(sum(drawn) + np.triu(own, 1) + own.T)
+
+    def with_doubt(self, factor: float, shape: float) -> Pooled:
+        """The same, the variance of sampling (all of the error but the noise) times `factor`; and undoing of clipping
+        may be wrong by the share `shape` of what two directions of rows vary."""
+        back = np.linalg.inv(self.error.basis)
+        own = np.diag(back @ self.covariance @ back.T)
+        beside = shape**2 * np.outer(own, own)
 
         def more(whole: FloatArray, noise: FloatArray) -> FloatArray:
             return noise + factor * (whole - noise)
 
-        off, diagonal = more(self.error.off, self.noise.off), more(self.error.diagonal, self.noise.diagonal)
-        return replace(self.error, off=off, diagonal=diagonal)
+        off = more(self.error.off, self.noise.off) + beside
+        diagonal = more(self.error.diagonal, self.noise.diagonal) + 2 * np.diag(np.diag(beside))
+        return replace(self, error=replace(self.error, off=off, diagonal=diagonal))
 
 
 def undo(stage: StageMoments, n: int, alike: FloatArray | None = None) -> Undone:
@@ -145,18 +166,20 @@ def pool(stages: Sequence[StageMoments], n: int, alike: FloatArray | None = None
     last = kept[-1]
     basis, back = _basis(last)
     values = np.array([back @ one.covariance @ back.T for one in kept])
-    noise = np.maximum([_carried(one.noise, back).entry_variance for one in kept], _LEAST_NOISE)
+    noise = np.maximum([_carried(one.noise, back).entry_variance for one in kept], LEAST_NOISE)
     scale = _scales(values, noise)
     values, noise = values * scale[:, None, None], noise * scale[:, None, None] ** 2
     sampling = np.array([_carried(one.sampling, back).entry_variance for one in kept])
     common = sampling.min(axis=0)  # the same rows: this error does not average out; clipping adds to it
     noise += sampling - common
-    doubt = noise + [_UNDOING**2 * np.outer(own, own) for own in (np.abs(np.diag(value)) for value in values)]
+    doubt = noise + [UNDOING**2 * np.outer(own, own) for own in (np.abs(np.diag(value)) for value in values)]
     weights = 1 / doubt
     weights /= weights.sum(axis=0)
     middle = np.sum(weights * values, axis=0)
     apart = np.sum(weights**2 * noise, axis=0)
-    apart = apart * _inflation(kept, basis, back, weights, apart)
+    carried = tuple(_carried(one.noise, back) for one in kept)
+    inflated = inflation(carried, back, weights, apart)
+    apart = apart * inflated
     gaps, upper = values - middle, np.triu_indices(len(middle))
     return Pooled(
         basis @ middle @ basis.T,
@@ -165,24 +188,25 @@ def pool(stages: Sequence[StageMoments], n: int, alike: FloatArray | None = None
         _model(basis, apart, None, _carried(last.noise, back)),
         tuple(kept),
         (float(np.sum((gaps**2 / doubt)[:, upper[0], upper[1]])), (len(kept) - 1) * (upper[0].size - 1)),
+        inflated,
+        carried,
+        weights,
+        np.maximum(np.sum(weights**2 * (sampling - common), axis=0), 0.0),
     )
 
 
-def _inflation(
-    kept: Sequence[Undone], basis: FloatArray, back: FloatArray, weights: FloatArray, apart: FloatArray
-) -> float:
-    """By how much noise varies more in what is inverted than entries that were independent would make it.
+def inflation(carried: Sequence[ErrorModel], back: FloatArray, weights: FloatArray, apart: FloatArray) -> float:
+    """By how much a weighted mean's error varies more in what is inverted than independent entries would make it.
 
-    In the coordinates of the last stage the noise of the others has entries that go together. Some draws of all of it
-    say what that does, on average, to the products that partial correlations are made of.
+    In common coordinates the errors of some have entries that go together. Some draws of all of them say what that
+    does, on average, to the products that partial correlations are made of; `apart` are the entries' variances.
     """
-    if len(kept) == 1:
+    if len(carried) == 1:
         return 1.0
     p = len(back)
     some = np.unique(np.linspace(0, p - 1, min(p, _MOST_ROWS)).astype(np.intp))
     loads = np.asarray(back.T[some] / np.linalg.norm(back.T[some], axis=1)[:, None])
     rng, upper = np.random.default_rng(_SEED), np.triu_indices(len(loads), 1)
-    carried = [_carried(one.noise, back) for one in kept]
     draws = max(_FEWEST_DRAWS, min(_DRAWS, _DRAWS * _MOST_ROWS // (2 * p)))  # of many columns each draw says more
     drawn = np.zeros(len(upper[0]))
     for _ in range(draws):

@@ -3,34 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
+from hazeglass.analyst.covariance import Measured
+from hazeglass.analyst.edges import CERTAINTY, disagreement_record, doubted, edge_table, without_certainty
 from hazeglass.analyst.graph import FitRecord, Graph, Origin
-from hazeglass.analyst.inference import PairInference, evidence, infer, pilot
-from hazeglass.analyst.levels import odds_tables, pair_kinds, strengths
+from hazeglass.analyst.inference import PairInference
+from hazeglass.analyst.levels import odds_tables
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
-from hazeglass.analyst.shape import BlockInference, noise_ridge, ridge_strength, shape_of
+from hazeglass.analyst.series import Past, arrows, past_of
+from hazeglass.analyst.several import Several, disagreement, is_several
+from hazeglass.analyst.shape import BlockInference, noise_ridge, shape_of
 from hazeglass.analyst.source import Source, source_of
+from hazeglass.analyst.twins import inferred
 from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small, spoken
-from hazeglass.errors import DistrustWarning, InputError, warn
-from hazeglass.glasso.device import check_device
+from hazeglass.errors import InputError
+from hazeglass.glasso.device import usable
 from hazeglass.glasso.linalg import FloatArray
-from hazeglass.glasso.penalty import block_norms
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Levels = Sequence[Sequence[str]]
 _FOLDS = 5
-_MOST_PAIRS = 500_000  # in a graph's table: every pair of a thousand columns
+_INTERVALS = "working out intervals for every pair"
 _MOST_SHAPES = 60  # strongest edges whose curve goes into fit.json and the report
-_CERTAINTY = ("std_error", "ci_low", "ci_high", "p_value", "q_value")
 _FUNCTIONS = {"hermite": ("{}", "{}^2", "{}^3"), "cosines": ("cos 1 of {}", "cos 2 of {}", "cos 3 of {}")}
 
 
@@ -62,17 +66,18 @@ def recover(
     n_jobs: int | None = None,
     engine: str | Engine = "threads",
     all_pairs: bool = False,
+    lags: int | None = None,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Graph:
-    """Recover the graph of conditional dependence from a release, or from rows.
+    """Recover the graph of conditional dependence from a release, from several of the same columns, or from rows.
 
     Everything is computed from the release, so none of it costs privacy.
 
     Parameters
     ----------
     release : Release, path or rows
-        A release, or the folder of one (it is verified first); or rows: a data frame, an array, the path of a CSV or
-        Parquet file.
+        A release, or the folder of one (it is verified first); a list of releases of the same columns, each of rows of
+        its own, which are pooled; or rows: a data frame, an array, the path of a CSV or Parquet file.
     noise_cov : float or array-like, optional
         For rows that carry a known error of their own (sensors, surveys): one variance, one per column, or a covariance
         matrix. A release states its noise itself.
@@ -86,8 +91,9 @@ def recover(
     solver : {'auto', 'cd', 'newton', 'admm'}, default='auto'
         Which graphical lasso solver to use.
     device : str, default='cpu'
-        Where the graphical lasso is solved: 'cpu', or a device of torch such as 'cuda', for thousands of columns. It is
-        refused where torch or the device is missing, and for curved dependence.
+        Where to work: 'cpu', or a device of torch such as 'cuda', for thousands of columns. Moments of 500 or more
+        continuous columns are recovered there altogether; of other releases the graphical lasso is solved there. Where
+        torch or the device is missing a warning says so and the CPU is used. Refused for curved dependence.
     weights : {'noise', 'uniform'} or array-like of shape (p, p), default='noise'
         What each pair pays, times alpha: in proportion to the noise in its covariance, all the same, or as given.
     dependence : {'linear', 'curved'}, optional
@@ -103,6 +109,9 @@ def recover(
         graph is the same whichever it is.
     all_pairs : bool, default=False
         Whether the graph's table lists every pair however many there are, not half a million of them.
+    lags : int, optional
+        For rows in time, each the next one after the row before it: how many rows before a row may lead to it. The
+        graph then has a second, directed layer, :attr:`Graph.lagged`. A release of such rows says itself how many.
     progress : callable or bool, optional
         Called with each step's name before it begins: a :class:`Step`, which is a str that also knows how much of the
         work is done by then. True for a line that says them.
@@ -111,18 +120,24 @@ def recover(
     -------
     Graph
     """
-    if device != "cpu":
-        check_device(device)
-    source = source_of(release, noise_cov)
+    device = usable(device)
+    source = Several.of(release) if is_several(release) else source_of(release, noise_cov)
+    if lags is not None:
+        source = source.in_time(lags)
     _check(alpha, select, fdr, marginals, source)
     if marginals == "normal-scores":
         source = source.as_normal_scores()
     curved = _wants_curves(source, dependence, select, device)
     tell = spoken(progress, "recovering") or (lambda step: None)
+    if not curved and select == "ebic" and solver == "auto" and isinstance(weights, str) and not all_pairs:
+        found = _of_many(source, alpha, fdr, weights, device, tell)
+        if found is not None:
+            return found
     with open_engine(engine) as workers, single_threaded_if_small(len(source.names)):
         tell(Step("correcting the covariance", 0.05))
-        return graph_of(
-            source.covariance(workers, curved=curved),
+        past = past_of(source.stacks(), source.names, source.lags) if source.lags else None
+        graph = graph_of(
+            source.covariance(workers, curved=curved) if past is None else past.innovations,
             source.origin,
             alpha=alpha,
             choose=lambda noisy, problem: _choose(source, noisy, problem, select, n_jobs, workers),
@@ -134,6 +149,28 @@ def recover(
             tell=tell,
             levels=[column.levels for column in source.release.columns] if source.release is not None else (),
         )
+    return graph if past is None else with_arrows(graph, past, fdr)
+
+
+def _of_many(
+    source: Source | Several, alpha: float | None, fdr: float, weights: str, device: str, tell: Callable[[str], None]
+) -> Graph | None:
+    """By the path for many columns, where that is for such a release."""
+    from hazeglass.analyst.large_graph import MANY, LargeTask, is_for_many
+
+    release, p = source.release, len(source.names)
+    if release is None or release.form == "table" or source.made_for_curves or source.lags or p < MANY:
+        return None
+    tell(Step("correcting the covariance", 0.05))
+    measured = Measured.of(release)
+    if not is_for_many(measured):
+        return None
+    begin = {"correcting the covariance": 0.1, "choosing the penalty": 0.5, _INTERVALS: 0.85}
+
+    def said(step: str, share: float) -> None:
+        tell(Step(step, begin[step] + 0.3 * share))
+
+    return LargeTask(measured, source.origin, alpha, fdr, weights, device, said).graph()
 
 
 def graph_of(
@@ -158,13 +195,13 @@ def graph_of(
     problem = Problem.of(noisy, weights, solver=solver, device=device)
     tell(Step("choosing the penalty" if alpha is None else "fitting the graph", 0.7))
     choice = choose(noisy, problem) if alpha is None else given(problem, float(alpha))
-    tell(Step("working out intervals for every pair", 0.85))
-    base = pilot(noisy, problem, choice.solution)
-    pairs = infer(noisy, base.precision, base.blur)
-    edges = _edge_table(noisy, choice, pairs, fdr, all_pairs=all_pairs)
+    tell(Step(_INTERVALS, 0.85))
+    found = inferred(noisy, problem, choice.solution)
+    base, pairs = found.base, found.pairs
+    apart = disagreement(noisy.parts, base.precision) if len(noisy.parts) > 1 else None
+    edges = edge_table(noisy, choice, pairs, fdr, all_pairs=all_pairs, apart=apart)
     if noisy.distrusted is not None:
-        edges = _without_certainty(edges)
-        warn(f"nothing is selected, because error bars would be wrong: {noisy.distrusted}.", DistrustWarning)
+        edges = doubted(edges, noisy.distrusted)
     p, path, solution = len(noisy.names), zip(choice.alphas, choice.scores, choice.edges, strict=True), choice.solution
     linear, kinds = pairs.block is None, bool(noisy.groups)
     deviations = dict(zip(noisy.names, noisy.standard_deviations.tolist(), strict=True))
@@ -173,6 +210,8 @@ def graph_of(
         dependence="linear" if linear or kinds else "curved",
         functions=None if linear else noisy.functions,
         **_kinds_record(noisy, pairs, base.precision, edges, levels),
+        left_out=list(found.left_out) or None,
+        disagreement=None if apart is None else disagreement_record(noisy, apart, fdr),
         pairs=p * (p - 1) // 2,
         scale="correlation" if linear else "whitened features",
         standard_deviations=deviations if linear else None,
@@ -192,12 +231,27 @@ def graph_of(
         duality_gap=solution.gap,
         smallest_eigenvalue=float(np.linalg.eigvalsh(noisy.covariance)[0]),
         hidden_columns=list(noisy.hidden),
-        notes=list(noisy.notes),
+        notes=[*noisy.notes, *found.notes],
         distrusted=noisy.distrusted,
     )
-    ranking = evidence(noisy, base, problem) if linear or kinds else None
     features = () if linear else _feature_names(noisy)
-    return Graph(noisy.names, solution.precision, edges, record.to_dict(), ranking, features)
+    return Graph(noisy.names, solution.precision, edges, record.to_dict(), found.evidence, features)
+
+
+def with_arrows(graph: Graph, past: Past, fdr: float) -> Graph:
+    """The graph of the innovations, with who leads whom beside it."""
+    import pyarrow as pa
+
+    found, names = arrows(past), np.array(graph.names)
+    ends = {"source": names[found.source], "target": names[found.target], "lag": found.lag}
+    own = ("precision", "coefficient", "coefficient_error", "partial_correlation", *CERTAINTY)
+    lagged = pa.table({**ends, **{key: getattr(found, key) for key in own}, "selected": found.q_value <= fdr})
+    if graph.fit.get("distrusted"):
+        place, unknown = lagged.column_names.index("coefficient_error"), pa.nulls(lagged.num_rows, pa.float64())
+        lagged = without_certainty(lagged.set_column(place, "coefficient_error", unknown))
+    memory = {name: past.by_lag[:, k, k].tolist() for k, name in enumerate(graph.names)}
+    record = {"lags": past.lags, "stacks": past.innovations.n, "own_past": memory}
+    return replace(graph, lagged=lagged, fit={**graph.fit, "series": record})
 
 
 def _feature_names(noisy: NoisyCovariance) -> tuple[str, ...]:
@@ -225,7 +279,7 @@ def _kinds_record(
 
 
 def _choose(
-    source: Source, noisy: NoisyCovariance, problem: Problem, select: str, n_jobs: int | None, engine: Engine
+    source: Source | Several, noisy: NoisyCovariance, problem: Problem, select: str, n_jobs: int | None, engine: Engine
 ) -> Choice:
     if select == "ebic":
         return ebic(noisy, problem)
@@ -241,7 +295,7 @@ def _choose(
         return cross_validate(problem, rows.folds(_FOLDS), select, n_jobs)
 
 
-def _check(alpha: float | None, select: str, fdr: float, marginals: str, source: Source) -> None:
+def _check(alpha: float | None, select: str, fdr: float, marginals: str, source: Source | Several) -> None:
     if alpha is not None and not (np.isfinite(alpha) and alpha >= 0):
         raise InputError(f"alpha must be a finite number, at least 0, got {alpha!r}.")
     if select not in SELECTS:
@@ -254,78 +308,18 @@ def _check(alpha: float | None, select: str, fdr: float, marginals: str, source:
         raise InputError(f"marginals must be one of {', '.join(MARGINALS)}, got {marginals!r}.")
 
 
-def _wants_curves(source: Source, dependence: str | None, select: str, device: str) -> bool:
+def _wants_curves(source: Source | Several, dependence: str | None, select: str, device: str) -> bool:
     """What is asked for, or else what the release was made for."""
     if dependence is not None and dependence not in DEPENDENCES:
         raise InputError(f"dependence must be 'linear' or 'curved', got {dependence!r}.")
     curved = source.made_for_curves if dependence is None else dependence == "curved"
+    if source.lags and (curved or select != "ebic"):
+        raise InputError("rows in time have linear dependence, and their penalty is chosen by 'ebic' or given.")
     if curved and select != "ebic":
         raise InputError(f"curved dependence chooses its penalty by 'ebic', got select = {select!r}.")
     if curved and device != "cpu":
         raise InputError(f"curved dependence is solved on the CPU, got device = {device!r}. Leave device out.")
     return curved
-
-
-def _edge_table(
-    noisy: NoisyCovariance, choice: Choice, pairs: PairInference, fdr: float, *, all_pairs: bool
-) -> pa.Table:
-    """One row per pair; for blocks the strength of the whole dependence and its shape as well."""
-    import pyarrow as pa
-
-    rows, columns = np.triu_indices(len(noisy.names), 1)
-    precision, selected = choice.solution.precision, pairs.q_value <= fdr
-    if noisy.size == 1:
-        entries = precision[rows, columns]
-    else:  # the norm of the block, with the sign that the linear part gives it
-        norms = block_norms(precision, noisy.size)[rows, columns]
-        entries = np.where(pairs.partial_correlation > 0, -norms, norms)
-    kept = slice(None) if all_pairs else _listed(selected | (entries != 0), pairs.p_value)
-    known = pa.array(noisy.names)
-    table = {
-        "source": known.take(pa.array(rows[kept])),
-        "target": known.take(pa.array(columns[kept])),
-        "precision": entries[kept],
-        "partial_correlation": pairs.partial_correlation[kept],
-        "std_error": pairs.std_error[kept],
-        "ci_low": pairs.ci_low[kept],
-        "ci_high": pairs.ci_high[kept],
-        "p_value": pairs.p_value[kept],
-        "q_value": pairs.q_value[kept],
-        "selected": selected[kept],
-    }
-    if pairs.block is not None:
-        if noisy.groups:
-            table["strength"] = strengths(noisy, pairs.block, pairs.partial_correlation, pairs.std_error)[kept]
-            table["shape"] = np.where(pair_kinds(noisy) > 0, "levels", "linear")[kept]
-            for name in ("partial_correlation", "std_error", "ci_low", "ci_high"):  # empty where an end has no order
-                table[name] = pa.array(table[name], from_pandas=True)
-        else:
-            table["strength"] = ridge_strength(noisy)[rows, columns][kept]
-            table["shape"] = np.where(pairs.block.curved, "curved", "linear")[kept]
-    if choice.stability is not None:
-        table["stability"] = choice.stability[rows[kept], columns[kept]]
-    return pa.table(table)
-
-
-def _without_certainty(edges: pa.Table) -> pa.Table:
-    """The same pairs, none of them selected, and nothing said of how sure their estimates are."""
-    import pyarrow as pa
-
-    for name in _CERTAINTY:
-        edges = edges.set_column(edges.column_names.index(name), name, pa.nulls(edges.num_rows, pa.float64()))
-    nothing = pa.array(np.zeros(edges.num_rows, dtype=bool))
-    return edges.set_column(edges.column_names.index("selected"), "selected", nothing)
-
-
-def _listed(wanted: npt.NDArray[np.bool_], p_value: FloatArray) -> npt.NDArray[np.intp] | slice:
-    """All pairs, or where they are too many for a table those that are wanted, filled up with the likeliest others."""
-    if wanted.size <= _MOST_PAIRS:
-        return slice(None)
-    room = min(max(0, _MOST_PAIRS - int(np.count_nonzero(wanted))), wanted.size - 1)
-    others = np.where(wanted, np.inf, p_value)
-    kept = wanted.copy()
-    kept[np.argpartition(others, room)[:room]] = True
-    return np.flatnonzero(kept)
 
 
 def _shapes(noisy: NoisyCovariance, block: BlockInference, edges: pa.Table) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -109,9 +110,13 @@ def correlations(
         error = replace(error, stretch=stretch * np.sqrt(1 + beside))
     if not scored:
         return replace(own, covariance=values, error=error)
-    bent, astray = (np.array([distortion(one, believed) for one in marginals]) for believed in (None, 1.0))
-    gate = _ASTRAY * min(1.0, own.swing / _CLEAR_SWING)
-    return replace(own, covariance=values, error=error, bent=bent, astray=gate**2 * astray)
+    bent, astray = np.array([distortions(one, (None, 1.0)) for one in marginals]).T
+    return replace(own, covariance=values, error=error, bent=bent, astray=swing_shares(own.swing) * astray)
+
+
+def swing_shares(swing: float) -> float:
+    """Which share of their variance bends of columns may have in common where rows swing so much."""
+    return (_ASTRAY * min(1.0, swing / _CLEAR_SWING)) ** 2
 
 
 def block_correlations(noisy: NoisyCovariance, seen: Presence) -> NoisyCovariance:
@@ -128,14 +133,26 @@ def distortion(known: Marginal, believed: float | None = None) -> float:
     `believed` is how far counts are believed beyond the fitted distribution, if not as far as they are: all of it says
     what may be wrong with a fit that noise hides.
     """
-    weight = known.weight if believed is None else believed
-    z = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
-    noise, between = cumulative_noise(known, ndtr(z))
-    loads = between / normal_density(z)
-    straight = np.stack([np.ones_like(z), z])
-    bent = loads - np.linalg.lstsq(straight.T, loads.T, rcond=None)[0].T @ straight
+    return distortions(known, (believed,))[0]
+
+
+def distortions(known: Marginal, believed: Sequence[float | None]) -> list[float]:
+    """The same for several beliefs at once."""
+    shares, density, straight, fit = _bending_points()
+    noise, between = cumulative_noise(known, shares)
+    loads = between / density
+    bent = loads - (loads @ fit) @ straight
     counted = float(np.sum(noise * (bent @ bent.T))) / _POINTS
-    return weight**2 * counted + (1 - weight) ** 2 * known.skew_variance / 2
+    weights = [known.weight if one is None else one for one in believed]
+    return [weight**2 * counted + (1 - weight) ** 2 * known.skew_variance / 2 for weight in weights]
+
+
+@cache
+def _bending_points() -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Shares, the normal density there, straight lines, and what fits them to values at the points."""
+    z = ndtri((np.arange(_POINTS) + 0.5) / _POINTS)
+    straight = np.stack([np.ones_like(z), z])
+    return ndtr(z), normal_density(z), straight, np.asarray(np.linalg.pinv(straight))
 
 
 def relative_error(known: Marginal, link: Link, n: int) -> float:
@@ -161,7 +178,14 @@ def cumulative_noise(known: Marginal, at: FloatArray) -> tuple[FloatArray, Float
     share, leaves = known.noise_sd / max(float(counts.sum()), 1.0), np.arange(counts.size + 1)
     tied = np.outer(leaves, ends)
     noise = share**2 * (np.minimum.outer(leaves, leaves) - tied - tied.T + counts.size * np.outer(ends, ends))
-    return noise, np.array([np.interp(at, ends, unit) for unit in np.eye(leaves.size)])
+    place = np.clip(np.searchsorted(ends, at, side="right") - 1, 0, leaves.size - 2)
+    width = ends[place + 1] - ends[place]
+    share_above = np.clip(np.where(width > 0, (at - ends[place]) / np.where(width > 0, width, 1.0), 1.0), 0.0, 1.0)
+    between = np.zeros((leaves.size, at.size))
+    here = np.arange(at.size)
+    between[place, here] = 1 - share_above
+    between[place + 1, here] = share_above
+    return noise, between
 
 
 def drawn_scores(marginals: Sequence[Marginal], correlation: FloatArray) -> FloatArray:

@@ -18,13 +18,11 @@ import numpy.typing as npt
 
 from hazeglass.analyst.folds import SEED, Pairs, RowsInMemory, RowsOnDisk
 from hazeglass.analyst.noisy import NoisyCovariance
-from hazeglass.analyst.penalty import GRID, ROUGH, Choice, PenaltyPath, Problem, Support
+from hazeglass.analyst.penalty import GAMMA, GRID, PATIENCE, ROUGH, Choice, PenaltyPath, Problem, Support
 from hazeglass.errors import ConvergenceWarning, SolverInputError
 from hazeglass.glasso import Solution, graphical_lasso
 from hazeglass.glasso.linalg import FloatArray
 
-_GAMMA = 0.5
-_PATIENCE = 7  # penalties without a better score before the path ends
 _REFIT_STEPS = {"free": 300, "pulled": 400}
 _MARGIN = 1.5
 _SUBSAMPLES, _INSTABILITY, _DENSEST = 50, 0.05, 0.5
@@ -88,7 +86,7 @@ class _Criterion:
             if found is None:
                 self._too_many = min(self._too_many, count)
             numbers = float(np.sum(np.triu(self.numbers * support, 1)))
-            cost = numbers * math.log(self.rows) + count * 4 * _GAMMA * math.log(max(2, len(support)))
+            cost = numbers * math.log(self.rows) + count * 4 * GAMMA * math.log(max(2, len(support)))
             fit = math.inf if found is None else negative_likelihood(found, problem.covariance)
             self._known[key] = self.rows * fit + cost
         return self._known[key]
@@ -105,7 +103,7 @@ def ebic(noisy: NoisyCovariance, problem: Problem) -> Choice:
     while not scores or (int(np.argmin(scores)) == len(scores) - 1 and path.can_extend):
         for solution in path.fits():
             scores.append(criterion.score(solution))
-            if len(scores) - 1 - int(np.argmin(scores)) >= _PATIENCE:
+            if len(scores) - 1 - int(np.argmin(scores)) >= PATIENCE:
                 path.enough()
                 break
     best = int(np.argmin(scores))

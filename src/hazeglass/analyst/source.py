@@ -11,16 +11,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from hazeglass.analyst.covariance import (
-    NoisyCovariance,
-    covariance_of,
-    covariance_of_rows,
-    noise_matrix,
-    some_of,
-)
+from hazeglass.analyst.covariance import covariance_of, covariance_of_rows, noise_matrix, stacks_of, stacks_of_rows
 from hazeglass.analyst.folds import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.analyst.graph import Origin
+from hazeglass.analyst.noisy import NoisyCovariance, Stacked, some_of
 from hazeglass.analyst.noisy_features import covariance_of_features, observed_variances
+from hazeglass.analyst.series import still_in_time
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
@@ -69,6 +65,27 @@ class Source:
     noise: FloatArray | None = None
     cells: tuple[CellNoise | None, ...] = ()
     scores: NormalScores | None = None
+    rows_before: int = 0
+
+    @property
+    def lags(self) -> int:
+        """How many rows before it a row in time is read with; 0 where rows are independent."""
+        series = None if self.release is None else self.release.manifest.series
+        return self.rows_before if series is None else series.lags
+
+    def in_time(self, lags: int) -> Source:
+        """The same rows as a series."""
+        if self.release is not None and self.lags != lags:
+            raise InputError(
+                f"lags is for rows: this release was made with {self.lags or 'none'}, which the publisher's plan "
+                'decides (rows = "series", lags). Leave it out.'
+            )
+        if self.clean is not None and (self.noise is not None or not 1 <= lags <= (len(self.clean) - 4) // 2):
+            raise InputError(
+                f"lags must be 1 to {(len(self.clean) - 4) // 2} for {len(self.clean)} rows without known error, got "
+                f"{lags}."
+            )
+        return replace(self, rows_before=lags)
 
     @property
     def made_for_curves(self) -> bool:
@@ -86,6 +103,14 @@ class Source:
         if self.release is not None:
             return covariance_of(self.release, engine)
         return covariance_of_rows(np.asarray(self.clean), self._noise(), self.names)
+
+    def stacks(self) -> Stacked:
+        """Of rows in time, what their stacks say."""
+        if self.release is not None:
+            return stacks_of(self.release)
+        rows = np.asarray(self.clean) if self.scores is None else self.scores.values
+        found = stacks_of_rows(rows, self.lags, self.names)
+        return replace(found, noisy=replace(found.noisy, distrusted=still_in_time(rows, self.lags)))
 
     def cut(self, deviations: FloatArray, engine: Engine) -> RowsInMemory | RowsOnDisk | None:
         """Rows to cut into folds and subsamples: in memory where they fit; None where there are none."""

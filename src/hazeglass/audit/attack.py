@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.columns import Column, origins, response_of
+from hazeglass.bundle.series import Series
 from hazeglass.guarantee.units import CELL_UNITS
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
@@ -92,6 +93,19 @@ def far_rows(columns: int, tilt: float) -> list[tuple[Floats, Floats]]:
         tilted = math.sqrt(1 - tilt**2) * across / np.linalg.norm(across) - tilt * x / np.linalg.norm(x)
         ys.append(tilted / np.abs(tilted).max())
     return [(x, y) for y in (*ys, -x)]
+
+
+def order_cells(series: Series, rows: int) -> dict[str, Any]:
+    """The columns that say that every row follows the one before it."""
+    found: dict[str, Any] = {}
+    if series.order_column is not None:
+        steps = np.arange(rows) * series.step
+        start = np.datetime64("2025-01-06T00:00:00", "s")
+        dates = start + np.rint(steps * 86_400).astype(np.int64) * np.timedelta64(1, "s")
+        found[series.order_column] = dates if series.dated else steps
+    if series.series_column is not None:
+        found[series.series_column] = ["one"] * rows
+    return found
 
 
 def raw_rows(unit_box: Floats, columns: Sequence[Column]) -> Floats:

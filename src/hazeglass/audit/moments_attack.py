@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -18,11 +19,12 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hazeglass.audit.attack import far_rows, raw_rows, with_own_cells
+from hazeglass.audit.attack import far_rows, order_cells, raw_rows, with_own_cells
 from hazeglass.audit.steps import CountsStep, CountsView, Floats, Pair, StageStep, StageView, Step, View, farthest
 from hazeglass.bundle.manifest import Column, Stage, unit_step
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.compute.warehouse import Warehouse
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import first_borders
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape
@@ -41,12 +43,14 @@ from hazeglass.publisher.moments import (
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.warehouse import QueriedRows
 
 StageKind = Literal["first", "shaped", "presence"]
 _PUBLIC = Encoder("public", "columns")
 _SPREAD, _COMMON = 0.05, 0.95  # of the other rows: narrow, so that changed rows are long, and strongly dependent
 _SCORES = np.linspace(-3.5, 3.5, 15)
 _ENDS = np.array([-1.0, -0.5, -0.25, 0.25, 0.5, 1.0])
+_FAR_SCORE = 3.0  # of the rows of a stack
 _SEED = 19  # of what is made up and of the release that the shapes come from; the attack's own noise has none
 
 
@@ -177,6 +181,35 @@ def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageVie
         about, largest = float(first.second_noise_sd), largest_entry(encoder.scale)
         shape = next_shape(shape, first.stage.radius, first.mean, first.second, about, 1, largest)
     return StageView(stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map)
+
+
+def attack_stacks(plan: Plan, rows: int) -> StepsAttack:
+    """One stage of stacked rows that has the whole budget: a record between two rows like it turns round.
+
+    With v for all three rows the stacks around the record are (v, v) twice; with -v in the middle they are (-v, v) and
+    (v, -v), at a right angle to the first and with the same products as each other. Both move the second moments alike,
+    so that for one lag the claim is met but for the mean's part. For more lags no such rows were found: the bound is
+    looser there, as it is where cells are protected.
+    """
+    others = made_up_rows(plan, rows)
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
+    assert drawn.marginals is not None
+    encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(_SEED).key())
+    shape = first_shape(encoder.width(len(plan.columns)), shaped=False)
+    stage = stage_of(plan.unit, rows, plan.guarantee.mu, shape.length, encoder, shape)
+    high, low = (
+        np.array([known.quantile(ndtr(np.array([score])))[0] for known in drawn.marginals.columns])
+        for score in (_FAR_SCORE, -_FAR_SCORE)
+    )
+    here, middle = others.copy(), rows // 2
+    here[middle - plan.stacked : middle + plan.stacked + 1] = high
+    there = here.copy()
+    if plan.protects == "record":
+        there[middle] = low
+    else:  # cells of one column
+        there[middle : middle + plan.unit.readings, 0] = low[0]
+    sides = table_of(plan, here), table_of(plan, there)
+    return StepsAttack((StageView(stage, encoder).step(sides),))
 
 
 def _attack_views(plan: Plan, views: Sequence[View], others: Floats, places: Floats) -> StepsAttack:
@@ -334,4 +367,18 @@ def table_of(plan: Plan, unit_box: Floats) -> Rows:
     columns: dict[str, Any] = {one.name: _as_written(one, raw[:, k]) for k, one in enumerate(plan.columns)}
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
-    return Rows(with_own_cells(plan), open_table(pa.table(columns)))
+    own = with_own_cells(plan)
+    if plan.series is not None:
+        columns |= order_cells(plan.series, len(raw))
+    if plan.order_column is None or plan.series is not None:
+        return Rows(own, open_table(pa.table(columns)))
+    if find_spec("ibis") is None:
+        return Rows(replace(own, order_column=None), open_table(pa.table(columns)))
+    import ibis
+
+    # Such a plan is for a table in a database. The key is the row's own, so it changes with its row: here with a cell.
+    columns[plan.order_column] = np.arange(len(raw)) * 7919 + np.signbit(raw[:, 0])
+    database = ibis.duckdb.connect()
+    database.con.register("given", pa.table(columns))
+    database.con.execute("CREATE TABLE audited AS SELECT * FROM given")
+    return QueriedRows(own, Warehouse(database, database.table("audited")))

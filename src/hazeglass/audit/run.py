@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from itertools import chain
 from typing import Any
 
@@ -24,6 +25,7 @@ from hazeglass.audit.moments_attack import (
     attack_moments,
     attack_radius,
     attack_row_number,
+    attack_stacks,
     attack_stage,
 )
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
@@ -225,6 +227,8 @@ def parts() -> Iterator[Target]:
         yield _stage("shaped", "standardised cells through a map", _plan(2.0, "moments", unit, scale="linear"))
     for unit in _WHOLE_ROWS:
         yield _stage("first", "cosines of ranks", _plan(2.0, "moments", unit, names="ab", dependence="curved"))
+    plan = _plan(2.0, "moments", "record", rows="series")
+    yield Target("one stage", "record", "stacked rows", 2.0, partial(attack_stacks, plan, ROWS))
     for unit in _SUMMED:
         yield _stage("presence", "which cells are there", _plan(2.0, "moments", unit))
     for unit in _SUMMED:
@@ -235,6 +239,8 @@ def parts() -> Iterator[Target]:
         columns = "abcdefgh" if unit in ("entry", "readings") else "abcd"
         plan = _plan(2.0, "moments", unit, "whole", columns)
         yield Target("one stage", unit, "scores drawn inside leaves", 2.0, partial(attack_jitter, plan))
+    for unit in _WHOLE_ROWS if find_spec("ibis") is not None else ():
+        yield _stage("first", "scores, in DuckDB", _plan(2.0, "moments", unit, "whole", order_column="key"))
     plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
     yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_row_number(plan, ROWS))
@@ -283,6 +289,7 @@ def _noise_of(plan: Plan) -> str:
         return families if plan.clip_radius is None else f"{families}, clipped"
     parts = ["counts and stages" if plan.adaptive else "one stage"]
     parts += ["private radius"] if plan.clip_radius == "private" else []
+    parts += ["stacked rows"] if plan.series is not None else []
     parts += ["linear scale"] if plan.scale == "linear" else []
     parts += ["curved"] if plan.dependence == "curved" else []
     return ", ".join(parts)
@@ -305,7 +312,12 @@ def _target(plan: Plan, column: int | None = None) -> Target:
     _check_size(plan, rows)
     labels = plan.form, plan.unit.name
     if column is None:
-        return Target(*labels, _noise_of(plan), plan.guarantee.mu, partial(ATTACKS[plan.form], plan, rows))
+        return Target(
+            *labels,
+            _noise_of(plan),
+            plan.guarantee.mu,
+            partial(attack_stacks if plan.series else ATTACKS[plan.form], plan, rows),
+        )
     noise = f"{_family(plan.columns[column])}, column {plan.columns[column].name!r}"
     return Target(*labels, noise, plan.guarantee.mu, partial(attack_table, plan, rows, column))
 

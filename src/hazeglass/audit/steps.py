@@ -172,7 +172,7 @@ class StageView:
         return lattice_rows(rows, np.array(self.stage.centre), self.stage)
 
     def _sums(self, rows: Rows) -> Sums:
-        return (*exact_sums(rows, self.stage, self.encoder, get_engine("serial"), self.through), rows.n)
+        return exact_sums(rows, self.stage, self.encoder, get_engine("serial"), self.through)
 
 
 def _block(plan: Plan, unit_box: Floats) -> list[Floats]:

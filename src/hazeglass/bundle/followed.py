@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from hazeglass.bundle.manifest import Manifest, unit_step
+from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
@@ -27,9 +27,18 @@ from hazeglass.features.marginal import (
     next_borders,
     often_missing,
 )
+from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
-from hazeglass.guarantee.units import count_weight, counts_distance, mean_weight
+from hazeglass.guarantee.units import (
+    bisect_radius,
+    count_weight,
+    counts_distance,
+    mean_weight,
+    questions,
+    radius_grid,
+)
 
+TOLERANCE = 1e-6  # of numbers that follow from each other by arithmetic
 _FOLLOWED = 1e-6  # what eigenvalues and quantiles may differ by on another computer, beside the largest entry
 
 
@@ -71,7 +80,8 @@ def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) ->
                 expected = first_borders(step, levels=levels)
             else:
                 noise = manifest.rounds[number].noise_scale / size
-                expected = next_borders(marginal_of(own[:number], step, levels=levels), noise)
+                known, last = marginal_of(own[:number], step, levels=levels), number == len(rounds) - 1
+                expected = next_borders(known, noise, last=last)
             _agree("partitions", counts.borders, expected)
         if own:
             columns.append(marginal_of(own, step, levels=levels))
@@ -117,7 +127,8 @@ def _check_weights(manifest: Manifest) -> None:
     """Means, and the number of persons' rows, weigh what the rules give them."""
     size, person = manifest.persons or manifest.n, manifest.unit.name == "person"
     for stage in manifest.stages:
-        expected = mean_weight(stage.longest, size, stage.mu), count_weight(stage.longest) if person else 0.0
+        counted = person or stage.lags > 0
+        expected = mean_weight(stage.longest, size, stage.mu), count_weight(stage.longest) if counted else 0.0
         _agree("weights", [stage.mean_weight, stage.count_weight], expected)
 
 
@@ -131,6 +142,15 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
     if presence != (missing if len(missing) > 1 else ()):
         raise BundleError("release.json counts presence where the counts do not ask for it. Do not rely on it.")
     begin, shares = (1, [PRESENCE_SHARE]) if presence else (0, [])
+    seasonal = stages[begin].features == "seasons"
+    if seasonal:
+        shares.append(SEASON_SHARE)
+        if stages[begin].clipped:
+            expected = stage_radius(
+                "columns", float(stages[begin].scored), size, stages[begin].mu, indicators=len(stages[begin].levels)
+            )
+            _agree("radii", [stages[begin].radius], [expected])
+        begin += 1
     first = stages[begin]
     shaped = first.features == "columns" and first.box is None and first.scored > 1
     shape = first_shape(first.scored, shaped=shaped, beside=first.size - first.scored)
@@ -139,7 +159,7 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
             before = moments[begin + number - 1]
             noise = float(before.second_noise_sd[0, -1])
             radius, largest = stages[begin + number - 1].radius, largest_entry(manifest.scale)
-            shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest)
+            shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest, seasonal=seasonal)
             _agree("centres", stage.centre, shape.whole_centre)
             if (released.map is None) != (shape.map is None):
                 raise BundleError("release.json has a map where the rule makes none. Do not rely on it.")
@@ -152,6 +172,35 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
             raise BundleError("release.json has a number of stages that does not follow. Do not rely on it.")
         if stage.clipped and stage.scored:
             indicators = len(stage.levels)
-            radius = stage_radius(stage.features, shape.length, size, stage.mu, *shape.doubt, indicators=indicators)
+            mu = stage.mu / (stage.lags + 1)
+            radius = stage_radius(stage.features, shape.length, size, mu, *shape.doubt, indicators=indicators)
             _agree("radii", [stage.radius], [radius])
     return shares
+
+
+def search_mu(search: RadiusSearch, manifest: Manifest) -> float:
+    """The mu of a search for a radius, whose answers must lead to the radius that was used."""
+    unit, grid = manifest.unit, radius_grid(len(manifest.columns))
+    if unit.name not in ("record", "person") or len(search.answers) != questions(unit):
+        raise BundleError(
+            f"a search for a clip radius is for records or persons and asks {questions(unit)} questions; release.json "
+            f"states {len(search.answers)} for {unit.in_words}. Do not rely on it."
+        )
+    answers = iter(search.answers)
+
+    def answer(number: int) -> int:
+        radius, rows = next(answers)
+        if not math.isclose(radius, grid[number], rel_tol=TOLERANCE):
+            raise BundleError("release.json states questions that no search for a radius asks. Do not rely on it.")
+        return rows
+
+    n = answer(grid.size - 1) if unit.name == "person" else manifest.n
+    found = float(grid[bisect_radius(answer, grid.size, search.quantile * n)])
+    used = [stage.radius for stage in manifest.stages]
+    if not math.isclose(search.radius, found, rel_tol=TOLERANCE) or used != [search.radius]:
+        raise BundleError("release.json states another clip radius than its search found. Do not rely on it.")
+    distance = unit.max_rows * math.sqrt(questions(unit))
+    scale = distance / search.mu
+    if not scale * (1 - TOLERANCE) <= search.noise_scale <= scale * (1 + TOLERANCE) + 1:  # rounded up
+        raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
+    return distance / search.noise_scale

@@ -15,10 +15,11 @@ from hazeglass.bundle.columns import Column as Column
 from hazeglass.bundle.columns import Scale as Scale
 from hazeglass.bundle.columns import unit_step as unit_step
 from hazeglass.bundle.registry import Publication
-from hazeglass.errors import BundleError, HazeglassError
+from hazeglass.bundle.series import Series
+from hazeglass.errors import BundleError, HazeglassError, InputError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.units import Unit
+from hazeglass.guarantee.units import Period, Unit
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "3.0"
@@ -59,6 +60,8 @@ class Stage:
     above 0), that number with noise of standard deviation tau / count_weight, moved into its public range.
     Behind the numbers of a row stand, for every categorical column, 0 and 1 for each of its `levels`: a 1 at the cell's
     own. No map touches them, and no row is clipped for them.
+    With `lags` above 0 a row is a stack of as many data rows and one more, column by column from the latest to the
+    first, and `rows` is the number of stacks, which is secret.
     """
 
     mu: float
@@ -76,6 +79,7 @@ class Stage:
     rows: int = 0
     count_weight: float = 0.0
     levels: tuple[int, ...] = ()
+    lags: int = 0
 
     @property
     def size(self) -> int:
@@ -107,10 +111,20 @@ class RadiusSearch:
 
 @dataclass(frozen=True)
 class SyntheticNote:
-    """What, beside the released numbers, the synthetic rows follow from."""
+    """What, beside the released numbers, the synthetic rows follow from.
+
+    exact   whether their mean and covariance are exactly the released ones, bounds and distributions notwithstanding
+    offset  with which released numbers are rounded, so that rounding is the same on every computer
+    """
 
     seed: int
     integers_rounded: bool
+    exact: bool = False
+    offset: int = 0
+
+    def fits(self, manifest: Manifest) -> bool:
+        """Whether a plan leads to it: rows of scores keep ranks, and only fields are fitted to rounded numbers."""
+        return not (self.exact and manifest.scale == "scores") and (not self.offset or manifest.drawn_from_field)
 
 
 @dataclass(frozen=True)
@@ -141,8 +155,10 @@ class Manifest:
     unit: Unit
     n: int
     persons: int | None = None
+    period: Period | None = None
     order: Literal["shuffled", "kept"] | None = None
     row_counts: Literal["public"] | None = None
+    series: Series | None = None
     quoted_newlines: bool = False
     columns: tuple[Column, ...]
     mu: float
@@ -175,6 +191,12 @@ class Manifest:
         return tuple(column.name for column in self.columns)
 
     @property
+    def drawn_from_field(self) -> bool:
+        """Whether rows are drawn from a Markov field: normal numbers have neither levels nor curves."""
+        last = self.stages[-1] if self.stages else None
+        return last is not None and self.scale == "scores" and (bool(last.levels) or last.features == "cosines")
+
+    @property
     def whole_columns(self) -> tuple[bool, ...]:
         """Which columns of rows hold whole numbers: a ball shared with others leaves a column no lattice of its own."""
         table = self.form == "table" and self.clip_radius is None
@@ -205,7 +227,9 @@ class Manifest:
 
 _NESTED = {
     "unit": Unit,
+    "period": Period,
     "publication": Publication,
+    "series": Series,
     "standard": Standard,
     "radius_search": RadiusSearch,
     "synthetic": SyntheticNote,
@@ -238,7 +262,10 @@ def _made(kind: type[T], entry: Mapping[str, Any]) -> T:
     for name in _PAIRS.keys() & values.keys():
         first, second = _PAIRS[name]
         values[name] = tuple((pair[first], pair[second]) for pair in values[name])
-    return kind(**values)
+    try:
+        return kind(**values)
+    except InputError as error:
+        raise BundleError(f"release.json says what no plan can: {error} Do not rely on it.") from None
 
 
 def _column(entry: Mapping[str, Any]) -> Column:

@@ -12,9 +12,11 @@ import numpy.typing as npt
 
 from hazeglass.bundle.cells import REACH
 from hazeglass.bundle.manifest import Column, Manifest, Stage
+from hazeglass.bundle.series import SEASON_NAMES, Series
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
+from hazeglass.features.marginal import MOST_LEAVES
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -24,7 +26,6 @@ IndexArray = npt.NDArray[np.int64]
 _ENTRIES_AT_ONCE = 1 << 20
 MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
 MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
-MOST_LEAVES = 64
 MOST_INDICATORS = 127  # levels of a categorical column: their numbers are written in one byte
 
 
@@ -105,6 +106,12 @@ def _entries(stage: ReleasedMoments) -> Iterator[tuple[IndexArray, IndexArray, F
 
 def stage_features(columns: Sequence[Column], stage: Stage) -> tuple[Feature, ...]:
     """What a stage took moments of: columns, or functions of them; behind them the levels of categorical columns."""
+    if stage.features == "seasons":  # of every column once, and the levels of each season
+        levels = (Feature(SEASON_NAMES[size], level) for size in stage.levels for level in range(1, size + 1))
+        return (*(Feature(one.name, 1) for one in columns), *levels)
+    if stage.lags:  # of a column the latest cell first, then the ones before it
+        own = [columns[k] for k in stage.of] if stage.of else columns
+        return tuple(Feature(one.name, 1 + lag) for one in own for lag in range(stage.lags + 1))
     if stage.of:
         return features_of(tuple(columns[k].name for k in stage.of), stage.features)
     numbers = features_of(tuple(one.name for one in columns if one.ordered or not stage.levels), stage.features)
@@ -171,6 +178,14 @@ def pooled_rows(stages: Sequence[Stage]) -> int:
         return stages[-1].rows
     weights = [(stage.count_weight / stage.tau) ** 2 for stage in stages]
     return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
+
+
+def released_rows(series: Series | None, rows: int, stages: Sequence[Stage]) -> int:
+    """The number of rows that a release states: the public one, or where persons are protected what stages make of it.
+
+    Of stacked rows that of the data is public, and only the number of stacks is not.
+    """
+    return pooled_rows(stages) if series is None else rows
 
 
 def most_rows(manifest: Manifest) -> int:

@@ -17,8 +17,9 @@ import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
 from hazeglass.bundle.columns import ABSENCE, Column, absence_of, origins, response_of, together
-from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, RadiusSearch, Stage
-from hazeglass.bundle.moments import moment_rows, most_counts, most_rows, pooled_rows
+from hazeglass.bundle.followed import TOLERANCE, search_mu
+from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, Stage
+from hazeglass.bundle.moments import moment_rows, most_counts, most_rows, released_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
@@ -31,20 +32,17 @@ from hazeglass.guarantee.explain import LARGEST_DELTA, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
 from hazeglass.guarantee.units import (
     CELL_UNITS,
+    PERIOD_UNITS,
     Unit,
-    bisect_radius,
     count_weight,
     counts_distance,
     fewest_steps_in_ball,
     moments_distance,
-    questions,
-    radius_grid,
     table_distance,
 )
 
 _SOFTWARE = ("hazeglass", "python", "numpy", "pyarrow")
 _VERSION = re.compile(r"[0-9]{1,4}(\.[0-9]{1,4}){0,3}((a|b|rc|\.dev|\.post)[0-9]{1,8})?(\+[a-z0-9.]{0,12})?")
-_TOLERANCE = 1e-6
 _ROUNDING = 1e-9  # what the same arithmetic on another computer may change
 # Noise is made of numbers of 128 bits, so no draw of it is closer to the ideal; the worst of ours is off by 2^-109.8.
 _LEAST_LOSS_PER_DRAW, _MOST_LOSS_PER_DRAW = 2.0**-128, 2.0**-108
@@ -99,15 +97,23 @@ def _check_shape(manifest: Manifest) -> None:
             )
     _check_made_of(manifest)
     of_moments = manifest.scale, manifest.standard, manifest.radius_search
+    if table and manifest.series is not None:
+        raise BundleError("release.json stacks the rows of a table. Do not rely on it.")
     if bool(manifest.stages) == table or (table and (manifest.rounds or any(one is not None for one in of_moments))):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
     if not table:
         _check_stages(manifest)
     if (manifest.clip_radius is not None) > table or (manifest.synthetic is not None) != (manifest.form == "synthetic"):
         raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
+    if manifest.synthetic is not None and not manifest.synthetic.fits(manifest):
+        raise BundleError("release.json makes synthetic rows in a way that no plan leads to. Do not rely on it.")
+    if manifest.period is not None and unit.name not in PERIOD_UNITS:
+        raise BundleError(f"release.json is about one period, and protects {unit.name}, which is in several.")
     person = unit.name == "person"
     if (manifest.persons is not None) != person or (manifest.row_counts is not None) != (person and table):
         raise BundleError("release.json must state the number of persons where it protects them, and only there.")
+    if manifest.series is not None and set(manifest.series.sources) & set(origins(manifest.columns)):
+        raise BundleError("release.json orders rows by a column that it releases. Do not rely on it.")
     if max([manifest.n, *(stage.rows for stage in manifest.stages)]) > most_rows(manifest):
         raise BundleError("release.json states more rows than its persons can have. Do not rely on it.")
     try:
@@ -150,15 +156,34 @@ def _check_stages(manifest: Manifest) -> None:
     if adaptive and manifest.radius_search is not None:
         raise wrong
     boxed = manifest.unit.name not in ("record", "person")
-    levels = tuple(len(column.levels) for column in manifest.columns if not column.ordered)
+    levels, lags = tuple(len(one.levels) for one in manifest.columns if not one.ordered), 0
+    if manifest.series is not None:
+        lags = manifest.series.lags
+        if levels or not adaptive or manifest.form != "moments" or any(one.features == "cosines" for one in stages):
+            raise wrong
     if levels and scale != "scores":
+        raise wrong
+    seasons = () if manifest.series is None else manifest.series.season_levels
+    before = [number for number, stage in enumerate(stages) if stage.features == "seasons"]
+    if before != ([] if not seasons else [int(stages[0].features == "presence")]):
         raise wrong
     for number, stage in enumerate(stages):
         presence = stage.features == "presence"
+        if stage.features == "seasons":
+            if stage.levels != seasons or stage.lags or stage.scored != p or stage.of or stage.mapped:
+                raise wrong
+            if (stage.box is not None) != boxed or stage.clipped == boxed or stage.box not in (None, BOX):
+                raise wrong
+            continue
         if stage.levels != (() if presence else levels):
             raise wrong
         taking = len(stage.of) or p - len(stage.levels)
-        if stage.scored != taking * DEGREES[stage.features] or bool(stage.of) != presence or (presence and number > 0):
+        if (
+            stage.scored != taking * DEGREES[stage.features] * (lags + 1)
+            or stage.lags != lags
+            or bool(stage.of) != presence
+            or (presence and number > 0)
+        ):
             raise wrong
         if any(a >= b for a, b in pairwise(stage.of)) or (stage.of and stage.of[-1] >= p):
             raise wrong
@@ -169,7 +194,7 @@ def _check_stages(manifest: Manifest) -> None:
         longest = math.sqrt(stage.scored) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
         if (boxed or presence or not stage.scored) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):
             raise wrong
-    shaped = [stage for stage in stages if stage.features != "presence"]
+    shaped = [stage for stage in stages if stage.features not in ("presence", "seasons")]
     kinds = {stage.features for stage in shaped}
     one_only = not adaptive or boxed or "cosines" in kinds
     if (
@@ -200,14 +225,14 @@ def _check_quotes(manifest: Manifest) -> None:
     ):
         # Deltas and rates are given: beside a tolerance the smallest delta could be stated as next to none.
         same = [pair[at] for pair in stated] == [pair[at] for pair in true]
-        if not same or not np.allclose(stated, true, rtol=_TOLERANCE, atol=_TOLERANCE * _TOLERANCE):
+        if not same or not np.allclose(stated, true, rtol=TOLERANCE, atol=TOLERANCE * TOLERANCE):
             raise BundleError(f"release.json states {what} that mu = {manifest.mu:g} does not mean. Do not rely on it.")
 
 
 def _check_mu(manifest: Manifest) -> None:
     """The promise is no smaller than the noise gives."""
     given = _table_mu(manifest) if manifest.form == "table" else _moments_mu(manifest)
-    if not given <= manifest.mu * (1 + _TOLERANCE):
+    if not given <= manifest.mu * (1 + TOLERANCE):
         raise BundleError(
             f"release.json states mu = {manifest.mu:g}, but the noise it describes only gives mu = {given:.6g} for "
             f"{manifest.unit.in_words}. Do not rely on it."
@@ -238,7 +263,7 @@ def _check_slack(manifest: Manifest) -> None:
     if manifest.form == "table":
         laws = Counter((c.cell_noise.family, c.cell_noise.scale) for c in manifest.columns if c.cell_noise is not None)
         row = sum(times * total_variation(lattice_noise(*law)) for law, times in laws.items())
-        if not math.isclose(manifest.delta_slack, delta_slack(epsilon, manifest.n * row), rel_tol=_TOLERANCE):
+        if not math.isclose(manifest.delta_slack, delta_slack(epsilon, manifest.n * row), rel_tol=TOLERANCE):
             raise BundleError("release.json states another sampler than its noise is drawn with. Do not rely on it.")
         return
     answers = 0 if search is None else len(search.answers)
@@ -248,7 +273,7 @@ def _check_slack(manifest: Manifest) -> None:
     losses = [(manifest.delta_slack, delta_slack(epsilon, fewest), delta_slack(epsilon, most))]
     if search is not None:
         losses.append((search.total_variation, float(answers), float(answers)))
-    if any(loss < fewest * _LEAST_LOSS_PER_DRAW * (1 - _TOLERANCE) for loss, fewest, _ in losses):
+    if any(loss < fewest * _LEAST_LOSS_PER_DRAW * (1 - TOLERANCE) for loss, fewest, _ in losses):
         raise BundleError("release.json states a sampler that is closer to the ideal than any is. Do not rely on it.")
     if any(loss > most * _MOST_LOSS_PER_DRAW for loss, _, most in losses):
         raise BundleError(
@@ -305,7 +330,7 @@ def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
     spec = column.cell_noise
     assert spec is not None
     noise = lattice_noise(spec.family, spec.scale)
-    if not abs(spec.variance / spec.step**2 - noise.variance) <= _TOLERANCE * noise.variance:
+    if not abs(spec.variance / spec.step**2 - noise.variance) <= TOLERANCE * noise.variance:
         raise BundleError(f"column {column.name[:100]!r}: the variance does not fit its noise. Do not rely on it.")
     if spec.family == DiscreteGaussian.name and not whole:
         raise BundleError(
@@ -329,50 +354,22 @@ def _moments_mu(manifest: Manifest) -> float:
     distance = counts_distance(manifest.unit, columns=len(manifest.columns)) if manifest.rounds else 0.0
     spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
     for one in manifest.rounds:
-        if not distance / one.mu * (1 - _TOLERANCE) <= one.noise_scale <= distance / one.mu * (1 + _TOLERANCE) + 1:
+        if not distance / one.mu * (1 - TOLERANCE) <= one.noise_scale <= distance / one.mu * (1 + TOLERANCE) + 1:
             raise BundleError("release.json has counts of another mu than their noise gives. Do not rely on it.")
         spent.append(distance / one.noise_scale)
     search = manifest.radius_search
     if any(stage.rows != manifest.n for stage in manifest.stages if not stage.count_weight):
         raise BundleError("release.json has a stage of another number of rows than the release. Ask for a new copy.")
-    if manifest.n != pooled_rows(manifest.stages):
+    if manifest.n != released_rows(manifest.series, manifest.n, manifest.stages):
         raise BundleError("release.json states another number of rows than its stages give. Ask for a new copy.")
     if search is not None:
-        spent.append(_search_mu(search, manifest))
+        spent.append(search_mu(search, manifest))
     return math.hypot(*spent)
 
 
-def _search_mu(search: RadiusSearch, manifest: Manifest) -> float:
-    """The mu of a search for a radius, whose answers must lead to the radius that was used."""
-    unit, grid = manifest.unit, radius_grid(len(manifest.columns))
-    if unit.name not in ("record", "person") or len(search.answers) != questions(unit):
-        raise BundleError(
-            f"a search for a clip radius is for records or persons and asks {questions(unit)} questions; release.json "
-            f"states {len(search.answers)} for {unit.in_words}. Do not rely on it."
-        )
-    answers = iter(search.answers)
-
-    def answer(number: int) -> int:
-        radius, rows = next(answers)
-        if not math.isclose(radius, grid[number], rel_tol=_TOLERANCE):
-            raise BundleError("release.json states questions that no search for a radius asks. Do not rely on it.")
-        return rows
-
-    n = answer(grid.size - 1) if unit.name == "person" else manifest.n
-    found = float(grid[bisect_radius(answer, grid.size, search.quantile * n)])
-    used = [stage.radius for stage in manifest.stages]
-    if not math.isclose(search.radius, found, rel_tol=_TOLERANCE) or used != [search.radius]:
-        raise BundleError("release.json states another clip radius than its search found. Do not rely on it.")
-    distance = unit.max_rows * math.sqrt(questions(unit))
-    scale = distance / search.mu
-    if not scale * (1 - _TOLERANCE) <= search.noise_scale <= scale * (1 + _TOLERANCE) + 1:  # rounded up
-        raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
-    return distance / search.noise_scale
-
-
 def _stage_mu(stage: Stage, unit: Unit) -> float:
-    most = count_weight(stage.longest) * (1 + _TOLERANCE)
-    if (stage.count_weight > 0) != (unit.name == "person") or stage.count_weight > most:
+    most = count_weight(stage.longest) * (1 + TOLERANCE)
+    if (stage.count_weight > 0) != (unit.name == "person" or stage.lags > 0) or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     if stage.clipped:
         _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.scored, "moments"))
@@ -386,10 +383,11 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
             mean_weight=stage.mean_weight,
             box=stage.box or 1.0,
             indicators=len(stage.levels),
+            lags=stage.lags,
         )
         / stage.tau
     )
-    if not abs(mu - stage.mu) <= _TOLERANCE * stage.mu:
+    if not abs(mu - stage.mu) <= TOLERANCE * stage.mu:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
         )

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import Described, check_derived
 from hazeglass.bundle.cells import check_cells, check_spread, in_words
+from hazeglass.bundle.fields import FieldRows
 from hazeglass.bundle.followed import check_followed
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
 from hazeglass.bundle.manifest import Column, Manifest, unit_step
@@ -41,9 +42,9 @@ from hazeglass.bundle.moments import (
 from hazeglass.bundle.pages import check_dictionaries, check_pages
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
-from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic, synthetic_rows
+from hazeglass.bundle.synthetic import NormalRows, check_synthetic, synthetic_rows, warn_of
 from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
-from hazeglass.bundle.verify import check_files, parse_checksums, read_checksums, read_manifest
+from hazeglass.bundle.verify import check_files, check_hashes, parse_checksums, read_checksums, read_manifest
 from hazeglass.bundle.writer import part_rows, repeats, row_groups
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
@@ -132,8 +133,8 @@ class Release(Described):
         deviations = [math.sqrt(RoundedGaussian(one.noise_scale).variance) for one in rounds]
         return marginals_from_arrow(pa.concat_tables(self._groups("marginals.parquet")), self.manifest, deviations)
 
-    @property
-    def _made_up(self) -> SyntheticRows:
+    @cached_property
+    def _made_up(self) -> NormalRows | FieldRows:
         try:
             with np.errstate(all="ignore"):  # whatever a forger wrote
                 return synthetic_rows(self.manifest, self.moments(), self.marginals())
@@ -161,6 +162,8 @@ class Release(Described):
         varies less than its noise, and synthetic rows that do not follow from the moments beside them. `load` has
         checked all else."""
         self._check_blocks(block for name in self.parts for block in self.blocks(name))
+        if self.form == "synthetic":
+            warn_of(self._made_up, self.manifest.names)
 
     def _check_blocks(self, blocks: Iterator[npt.NDArray[np.float64]]) -> None:
         if self.form == "synthetic":
@@ -234,6 +237,7 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         manifest = read_manifest(folder, sums)
         check_manifest(manifest, sums)
         check_parts(folder, manifest)
+        check_hashes(folder, sums)  # last: a file of holes may be larger than every disk, and take hours to hash
         not_compared = check_derived(folder, manifest, signature)
         release = Release(folder, manifest, signature=signature, not_compared=not_compared)
         if release.form != "table":

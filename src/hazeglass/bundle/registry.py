@@ -173,6 +173,14 @@ def yaml_text(value: Mapping[str, Any]) -> str:
     return "\n".join(_lines(value, 0)) + "\n"
 
 
+def printable(document: str) -> str:
+    """The same document of JSON or YAML, in which what a terminal would obey is written as an escape.
+
+    Such characters stand in its strings alone.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in document)
+
+
 def _lines(value: Any, depth: int) -> Iterator[str]:
     space = "  " * depth
     for key, inner in value.items():

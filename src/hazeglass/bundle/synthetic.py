@@ -1,43 +1,52 @@
 """Synthetic rows: drawn from nothing but released numbers, by the publisher, and again by whoever checks them.
 
-Normal draws are whitened so that their sample mean is exactly 0 and their sample covariance exactly I, then coloured
-with the covariance that the release gives. On the linear and the public scale the rows therefore have exactly that mean
-and covariance. On the scale of scores they are mapped back through the marginals, so that every column has the released
-distribution and stays within its bounds. Levels without an order are chosen one after the other by hidden normals. This
-is post-processing: it costs no privacy, and the seed is no secret.
+Where a release has levels without an order, or cosines, rows are drawn from the Markov field that has the released
+tables of pairs (fields.py). Where all columns are ordered, what has the released correlations and the greatest entropy
+is normal: draws are whitened so that their sample mean is exactly 0 and their sample covariance exactly I, coloured
+with the released covariance, and mapped back through the marginals. With `exact` the linear and the public scale keep
+exactly that mean and covariance instead. This is post-processing: it costs no privacy, and the seed is no secret.
 """
 
 from __future__ import annotations
 
-import math
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import block_diag
-from scipy.special import ndtr, ndtri
 
+from hazeglass.bundle.fields import FieldRows, estimates_of, field_rows
 from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.bundle.moments import ReleasedMoments
-from hazeglass.errors import BundleError, DataError
-from hazeglass.features.clipping import widen
-from hazeglass.features.marginal import Levels, Marginal
+from hazeglass.bundle.targets import FLOOR, Cells, cells_of, kept_of, numbers_of, present
+from hazeglass.errors import BundleError, ConvergenceWarning, DataError
+from hazeglass.features.marginal import Marginal
 
 FloatArray = npt.NDArray[np.float64]
 
 _BLOCK_ROWS = 1 << 16
-_FLOOR, _LEAST_KEPT = 1e-9, 0.01
-_LEVELS = 4096  # of the score at which a marginal's quantiles are looked up
 # What other processors' roundings may change before ranks become cells, in standard deviations of a column (undoing the
 # clipping is an iteration), and after that, beside the cell itself.
 _TOLERANCE, _LAST_BITS = 1e-3, 1e-12
-_LARGEST_WHOLE = 2.0**53  # rounded cells are moved into this range
 
 
-@dataclass(frozen=True, eq=False)
-class SyntheticRows:
-    """Made-up rows in the unit of the released (transformed) columns, block after block.
+class SyntheticRows(Protocol):
+    """Made-up rows in the unit of the released (transformed) columns."""
+
+    n: int
+
+    def blocks(self) -> Iterator[FloatArray]:
+        """The rows, block after block; levels are their numbers."""
+
+    def ranges(self) -> Iterator[FloatArray]:
+        """The lowest and the highest that each cell can be on another computer, in a last axis."""
+
+
+@dataclass(eq=False)
+class NormalRows:
+    """Rows of normal numbers.
 
     mean, root  of the rows on the release's own scale x, the root of their covariance being symmetric
     """
@@ -46,25 +55,21 @@ class SyntheticRows:
     seed: int
     mean: FloatArray
     root: FloatArray
-    columns: tuple[_Column | _Splits, ...]
+    columns: tuple[Cells, ...]
+    check: None = None  # means and covariances hold by construction
 
     def blocks(self) -> Iterator[FloatArray]:
-        """The rows; drawn twice from the same generator, first to learn their mean and covariance, then to use them."""
+        """Drawn twice from the same generator, first to learn their mean and covariance, then to use them."""
         return map(self._cells, self._rows())
 
     def ranges(self) -> Iterator[FloatArray]:
-        """The lowest and the highest that each cell can be on another computer, in a last axis."""
+        """A cell rises with its x."""
         room = _TOLERANCE * np.sqrt(np.sum(np.square(self.root), axis=1))
-        for rows in self._rows():  # a cell rises with its x; a level that x does not settle may be any
-            low, high = self._cells(rows - room), self._cells(rows + room)
-            for k, one in enumerate(self.columns):
-                if isinstance(one, _Splits):
-                    open_ = low[:, k] != high[:, k]
-                    low[open_, k], high[open_, k] = 0.0, one.cuts.size
-            yield np.stack([low, high], axis=2)
+        for rows in self._rows():
+            yield np.stack([self._cells(rows - room), self._cells(rows + room)], axis=2)
 
     def _cells(self, rows: FloatArray) -> FloatArray:
-        return np.stack([one.cells(rows[:, one.at]) for one in self.columns], axis=1)
+        return np.stack([one.of_normals(x) for one, x in zip(self.columns, rows.T, strict=True)], axis=1)
 
     def _rows(self) -> Iterator[FloatArray]:
         centre, whitener = self._whitening()
@@ -88,174 +93,73 @@ class SyntheticRows:
         return centre, np.asarray((vectors / np.sqrt(values)) @ vectors.T)
 
 
-@dataclass(frozen=True, eq=False)
-class _Column:
-    """From the scale of a release to a column's cells: u = centre + scale x, or the quantile of a score's rank."""
-
-    at: slice
-    column: Column
-    centre: float
-    scale: float
-    quantiles: FloatArray | None
-    rounds: bool
-
-    def cells(self, x: FloatArray) -> FloatArray:
-        """Cells in the column's (transformed) unit."""
-        x = x[:, 0]
-        if self.quantiles is None:
-            unit = self.centre + self.scale * x
-        else:
-            unit = np.interp(ndtr(x), np.linspace(0, 1, _LEVELS + 1), self.quantiles)
-        plain = self.column
-        if self.quantiles is not None and plain.counted:  # their ranks were those before the transform
-            middle, half = (plain.lower + plain.upper) / 2, (plain.upper - plain.lower) / 2
-            whole = np.clip(np.rint(middle + half * unit), plain.lower, plain.upper)
-            return plain.transformed(whole)
-        values = plain.centre + plain.half_width * unit
-        ends = (plain.lower, plain.upper) if plain.levels else (-_LARGEST_WHOLE, _LARGEST_WHOLE)
-        return np.clip(np.rint(values), *ends) if self.rounds else values
-
-
-@dataclass(frozen=True, eq=False)
-class _Splits:
-    """Levels without an order: level k is taken where the k-th hidden normal lies below its cut and none before did.
-
-    loads  E[indicator of a level times a hidden normal]: for y that is normal together with them, the covariance of an
-           indicator with y is what these make of y's correlations with the hidden normals
-    """
-
-    at: slice
-    cuts: FloatArray
-    loads: FloatArray
-
-    @classmethod
-    def of(cls, shares: FloatArray, start: int) -> _Splits:
-        """The column whose levels have these shares, hidden normals from number `start` on."""
-        left = 1 - np.concatenate([[0.0], np.cumsum(shares)[:-1]])
-        chance = np.clip(shares / np.maximum(left, _FLOOR), 1e-6, 1 - 1e-6)[:-1]
-        cuts = ndtri(chance)
-        density = np.exp(-np.square(cuts) / 2) / math.sqrt(2 * math.pi)
-        loads = np.tril(np.outer(shares, density / (1 - chance)), -1)
-        loads[np.arange(cuts.size), np.arange(cuts.size)] = -left[:-1] * density
-        return cls(slice(start, start + cuts.size), cuts, loads)
-
-    def cells(self, x: FloatArray) -> FloatArray:
-        """Numbers of levels."""
-        below = np.column_stack([x < self.cuts, np.ones(len(x), dtype=bool)])
-        return np.asarray(np.argmax(below, axis=1), dtype=np.float64)
-
-
-def synthetic_width(columns: Sequence[Column]) -> int:
-    """How many hidden normals a row is made of."""
-    return sum(1 if column.ordered else len(column.levels) - 1 for column in columns)
+def rounding(manifest: Manifest, moments: Sequence[ReleasedMoments], marginals: Sequence[Marginal]) -> int:
+    """The offset that the note of a synthetic release states; 0 where there is nothing to round."""
+    return estimates_of(manifest, moments, marginals).offset if manifest.drawn_from_field else 0
 
 
 def synthetic_rows(
-    manifest: Manifest, moments: Sequence[ReleasedMoments], marginals: Sequence[Marginal]
-) -> SyntheticRows:
-    """The rows of a release, from its last stage: widened where rows were clipped, made a covariance if need be."""
+    manifest: Manifest,
+    moments: Sequence[ReleasedMoments],
+    marginals: Sequence[Marginal],
+    rows: int | None = None,
+    extra: float = 1.0,
+) -> NormalRows | FieldRows:
+    """The rows of a release whose note says how they are made, or other numbers of rows like these.
+
+    `extra` is how many times its stated noise the release's numbers have.
+    """
+    note = manifest.synthetic
+    assert note is not None
+    if manifest.drawn_from_field:
+        estimates = estimates_of(manifest, moments, marginals, extra)
+        return field_rows(manifest, estimates, marginals, note.offset, rows or manifest.n)
+    return _normal_rows(manifest, moments[-1], marginals, rows or manifest.n, exact=note.exact)
+
+
+def _normal_rows(
+    manifest: Manifest, moments: ReleasedMoments, marginals: Sequence[Marginal], rows: int, *, exact: bool
+) -> NormalRows:
+    """Widened where rows were clipped, made a covariance if need be."""
     assert manifest.synthetic is not None
-    mean, covariance, cross = _target(manifest, moments[-1])
-    scores, splits = manifest.scale == "scores", _splits(manifest, marginals)
-    if scores:
-        ordered = [one for one in marginals if not isinstance(one, Levels)]
-        kept = np.array([_kept(one, manifest.stages[-1].box) for one in ordered])
-        deviation = np.sqrt(np.maximum(np.diag(covariance), _FLOOR)) * kept
-        covariance = covariance / np.outer(deviation, deviation)
-        if splits:
-            between = _between_levels(moments[-1], manifest.stages[-1].scored, list(splits.values()))
-            across = cross / deviation[:, None] @ block_diag(*(np.linalg.pinv(one.loads).T for one in splits.values()))
-            covariance = np.block([[covariance, across], [across.T, between]])
+    target = numbers_of(manifest, moments)
+    mean, covariance = target.mean, target.covariance
+    by_rank = manifest.scale == "scores" or (manifest.scale == "linear" and not exact)
+    if by_rank:
+        kept = np.ones(len(mean))
+        if manifest.scale == "scores":
+            kept = np.array([kept_of(one, manifest.stages[-1].box) for one in marginals])
+        there = present(marginals)
+        deviation = np.sqrt(np.maximum(np.diag(covariance), FLOOR)) * kept
+        covariance = covariance / np.outer(deviation, deviation) / np.outer(there, there)
         mean, covariance = np.zeros(len(covariance)), np.clip(covariance, -1.0, 1.0)
         np.fill_diagonal(covariance, 1.0)
     values, vectors = np.linalg.eigh(covariance)
-    values = np.maximum(values, _FLOOR * max(float(np.abs(values).max()), _FLOOR))
-    if scores:  # a score has variance 1 whatever the repair did
+    values = np.maximum(values, FLOOR * max(float(np.abs(values).max()), FLOOR))
+    if by_rank:  # a score has variance 1 whatever the repair did
         size = np.sqrt(np.einsum("ik,k,ik->i", vectors, values, vectors))
         values, vectors = np.linalg.eigh((vectors * values) @ vectors.T / np.outer(size, size))
     root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    standard = manifest.standard
-    place = iter(range(len(manifest.columns)))
-    columns = tuple(
-        splits[k]
-        if k in splits
-        else _Column(
-            slice(at := next(place), at + 1),
-            column,
-            centre=0.0 if standard is None else standard.centre[k],
-            scale=1.0 if standard is None else standard.scale[k],
-            quantiles=marginals[k].quantile(np.linspace(0, 1, _LEVELS + 1)) if scores else None,
-            rounds=manifest.whole_columns[k],
-        )
-        for k, column in enumerate(manifest.columns)
-    )
-    return SyntheticRows(manifest.n, manifest.synthetic.seed, mean, root, columns)
+    columns = cells_of(manifest, marginals, by_rank=by_rank, bounded=not exact)
+    return NormalRows(rows, manifest.synthetic.seed, mean, root, columns)
 
 
-def _splits(manifest: Manifest, marginals: Sequence[Marginal]) -> dict[int, _Splits]:
-    """The categorical columns by their numbers; their hidden normals stand behind all scores."""
-    found: dict[int, _Splits] = {}
-    start = sum(column.ordered for column in manifest.columns)
-    for k, known in enumerate(marginals):
-        if isinstance(known, Levels):
-            found[k] = _Splits.of(known.shares, start)
-            start = found[k].at.stop
-    return found
-
-
-def _between_levels(moments: ReleasedMoments, scored: int, splits: Sequence[_Splits]) -> FloatArray:
-    """Correlations of the hidden normals of categorical columns.
-
-    Of two columns cut at their medians, cov = asin(rho) / (2 pi); the loads alone would make it rho / (2 pi).
-    """
-    back = block_diag(*(np.linalg.pinv(one.loads) for one in splits))
-    found = back @ (moments.second[scored:, scored:] - np.outer(moments.mean[scored:], moments.mean[scored:])) @ back.T
-    found = np.sin(np.clip(found, -math.pi / 2, math.pi / 2))
-    for one in splits:
-        own = slice(one.at.start - scored, one.at.stop - scored)
-        found[own, own] = np.eye(one.cuts.size)
-    return np.asarray(found)
-
-
-def _target(manifest: Manifest, moments: ReleasedMoments) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean and covariance of x, and its covariance with indicators of levels.
-
-    Widened if rows were clipped and it can be done, and mapped back.
-    """
-    stage, n = manifest.stages[-1], manifest.n
-    p = stage.scored
-    first, second, noise = moments.mean[:p], moments.second[:p, :p], moments.mean_noise_sd[:p]
-    cross = moments.second[:p, p:] - np.outer(first, moments.mean[p:])
-    widening = widen(second, stage.radius, first) if stage.clipped and p else None
-    if widening is None:
-        mean = first
-        covariance = np.asarray((second - np.outer(first, first) + np.diag(noise**2)) * n / (n - 1))
-    else:
-        mean, covariance = widening.mean, widening.row_covariance(n, noise)
-        kept = np.sqrt(widening.shrink) @ widening.squares / len(widening.shrink)
-        cross = (widening.vectors / kept) @ widening.vectors.T @ cross
-    mean = mean + np.array(stage.centre[:p])
-    if moments.map is None:
-        return mean, covariance, cross
-    back = np.linalg.inv(moments.map[:p, :p])
-    return back @ mean, back @ covariance @ back.T, np.asarray(back @ cross)
-
-
-def _kept(known: Marginal, box: float | None) -> float:
-    """Which share of a latent correlation a column's scores keep, beside their deviation, to first order."""
-    kept = max(known.attenuation, _LEAST_KEPT)  # scores drawn in one lump follow nothing
-    if box is None:
-        return kept
-    inside = float(ndtr(box) - ndtr(-box))
-    density = math.exp(-(box**2) / 2) / math.sqrt(2 * math.pi)
-    variance = inside - 2 * box * density + box**2 * (1 - inside)
-    return kept * inside / math.sqrt(variance)
+def synthetic_width(columns: Sequence[Column]) -> int:
+    """How many normal numbers a row is made of; none where rows come from a field."""
+    return len(columns) if all(column.ordered for column in columns) else 0
 
 
 def check_synthetic_size(rows: int, columns: int) -> None:
     """Refuse a table whose covariance no rows can have, from public numbers."""
     if rows <= columns + 1:
         raise DataError(f"synthetic rows need more rows than columns, got {rows} rows and {columns} columns.")
+
+
+def warn_of(made: NormalRows | FieldRows, names: Sequence[str]) -> None:
+    """Say where rows do not have what was released, as chains that hardly move may leave it."""
+    complaint = None if made.check is None else made.check.complaint(names)
+    if complaint is not None:
+        warnings.warn(complaint, ConvergenceWarning, stacklevel=3)
 
 
 def check_synthetic(made: SyntheticRows, blocks: Iterable[FloatArray]) -> None:

@@ -91,7 +91,7 @@ def _unpack(archive: Path, folder: Path, largest: int) -> None:
                 _extract(opened, entry, folder / name)
     except BundleError:
         raise
-    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ValueError, OSError):
+    except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, ArithmeticError, ValueError, OSError):
         raise BundleError(f"{archive.name} is not a readable zip archive. Ask the publisher for a new copy.") from None
 
 

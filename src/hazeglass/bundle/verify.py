@@ -86,7 +86,10 @@ def check_name(name: str) -> None:
 
 
 def check_files(folder: Path, sums: dict[str, str]) -> None:
-    """No link, nothing extra, nothing missing, nothing changed."""
+    """No link, nothing extra, nothing missing; and of what is no part nothing changed.
+
+    How large parts may be, release.json says: only then are they hashed (`check_hashes`).
+    """
     folders = {name[: k + 1] for name in sums for k, c in enumerate(name) if c == "/"}
     for name, kind in _entries(folder):
         if stat.S_ISLNK(kind):
@@ -99,11 +102,21 @@ def check_files(folder: Path, sums: dict[str, str]) -> None:
             raise BundleError(f"{name[:100]} is neither a file nor a folder; a release holds plain files only.")
         if name not in (CHECKSUMS, SIGNATURE) and name not in sums:
             raise BundleError(f"{name[:100]} is not part of the release: SHA256SUMS does not list it. Remove it.")
-    for name, expected in sums.items():
+    for name in sums:
         path = folder / name
         if not _is_plain(path):
             raise BundleError(f"{name[:100]} is missing from the release. Ask the publisher for a complete copy.")
-        if sha256_of(path) != expected:
+        if not name.endswith(".parquet") and path.stat().st_size > LARGEST_JSON:
+            raise BundleError(
+                f"{name[:100]} is larger than {LARGEST_JSON:,} bytes, as no such file is. Do not open it."
+            )
+    check_hashes(folder, {name: expected for name, expected in sums.items() if not name.endswith(".parquet")})
+
+
+def check_hashes(folder: Path, sums: dict[str, str]) -> None:
+    """Nothing changed."""
+    for name, expected in sums.items():
+        if sha256_of(folder / name) != expected:
             raise BundleError(
                 f"{name[:100]} was changed after publication: its hash does not match. Ask for a new copy."
             )

@@ -10,9 +10,11 @@ import typer
 
 from hazeglass._files import check_new_file, new_file
 from hazeglass.cli.doctor import doctor
+from hazeglass.cli.graphs import compare, recover
 from hazeglass.cli.plans import ledger_app, plan_app
-from hazeglass.cli.releases import export, key_app, pack, publish, recover, registry, verify
+from hazeglass.cli.releases import export, key_app, pack, publish, registry, verify
 from hazeglass.cli.reproduce import datasets, reproduce
+from hazeglass.cli.synthesize import synthesize
 from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, plain, speaking, table
 from hazeglass.errors import InputError, MissingExtraError
 
@@ -62,6 +64,14 @@ def studio(
     ] = None,
     port: Annotated[int, typer.Option(help="A port of this machine; 0 takes a free one.")] = 0,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open the browser.")] = True,
+    plain_address: Annotated[
+        bool,
+        typer.Option(
+            "--plain-address",
+            help="For a browser that cannot find names in .localhost (Safari): a link with 127.0.0.1. Where "
+            "others may use this machine, close every other tab of that address first.",
+        ),
+    ] = False,
     upload_limit: Annotated[int, typer.Option(help="Largest .zip an analyst may upload, in MiB.", min=1)] = 1024,
 ) -> None:
     """Both sides in your browser, on this machine only: publish from one, look at releases in the other.
@@ -82,8 +92,17 @@ def studio(
     def announce(link: str) -> None:
         typer.echo(f"The studio is open: {link}")
         typer.echo("The link works once, on this machine. Ctrl-C closes the studio and cancels what is running.")
+        if not plain_address:
+            typer.echo("If your browser cannot find that address, close the studio and start it with --plain-address.")
 
-    serve(folders or [Path()], port=port, browser=browser, largest_upload=upload_limit << 20, announce=announce)
+    serve(
+        folders or [Path()],
+        port=port,
+        browser=browser,
+        plain_address=plain_address,
+        largest_upload=upload_limit << 20,
+        announce=announce,
+    )
 
 
 @speaking
@@ -178,7 +197,22 @@ def _verdict(broken: tuple[Finding, ...]) -> str:
     )
 
 
-for command in (demo, publish, verify, pack, export, recover, registry, audit, datasets, studio, reproduce, doctor):
+for command in (
+    demo,
+    publish,
+    verify,
+    pack,
+    export,
+    recover,
+    synthesize,
+    compare,
+    registry,
+    audit,
+    datasets,
+    studio,
+    reproduce,
+    doctor,
+):
     app.command(short_help=first_sentence(command))(command)
 for inside in (*plan_app.registered_commands, *ledger_app.registered_commands, *key_app.registered_commands):
     inside.short_help = first_sentence(inside.callback)

@@ -60,7 +60,9 @@ def new_plan(
             f"Left out, because they may be free text or ids: {plain(', '.join(look.left_out))}. Text whose words are "
             "a public list has an entry behind # in the plan."
         )
-    if look.text is None:
+    if str(data).lower().endswith(".xlsx"):
+        printer.say("The kinds are those of the cells, looked at on this machine: confirm or change them in the plan.")
+    elif look.text is None:
         printer.say("The kinds are those the data declares; no cell was read.")
     else:
         printer.say(
@@ -114,19 +116,21 @@ def fill_plan(
     reason: Annotated[str | None, typer.Option(help="Why the bounds are public, for the statement.")] = None,
     kind: Annotated[str | None, typer.Option(help="What the columns hold.")] = None,
     transform: Annotated[str | None, typer.Option(help="log, log1p, sqrt or asinh.")] = None,
+    level: Annotated[list[str] | None, typer.Option(help="A level; once for each, in their order.")] = None,
 ) -> None:
-    """Write the same bounds, reason, kind or transform for many columns into a plan; all other lines stay.
+    """Write the same bounds, levels, reason, kind or transform for many columns into a plan; all other lines stay.
 
     Example: hazeglass plan fill plan.toml --match 'temp*' --lower -40 --upper 60 --reason "sensor's range"
     """
     from hazeglass.publisher.plan_file import fill_plan_file
 
-    given = {"kind": kind, "lower": lower, "upper": upper, "transform": transform, "reason": reason}
-    values = {key: value for key, value in given.items() if value is not None}
+    given = {"kind": kind, "lower": lower, "upper": upper, "levels": level, "transform": transform, "reason": reason}
+    values = {key: value for key, value in given.items() if value not in (None, [])}
     if not values:
-        raise InputError("say what to fill in: --lower, --upper, --reason, --kind or --transform.")
+        raise InputError("say what to fill in: --lower, --upper, --level, --reason, --kind or --transform.")
     count = fill_plan_file(plan, match, values)
-    printer.say(f"Filled in {', '.join(values)} for {count} columns of {plain(plan)}.")
+    columns = "1 column" if count == 1 else f"{count} columns"
+    printer.say(f"Filled in {', '.join(values)} for {columns} of {plain(plan)}.")
     printer.answer({"plan": str(plan), "columns": count, **values})
 
 

@@ -1,4 +1,4 @@
-"""hazeglass key | publish | verify | recover."""
+"""hazeglass key | publish | verify | pack | export | registry."""
 
 from __future__ import annotations
 
@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
-from rich.console import Console
 
-from hazeglass.analyst import MARGINALS, SELECTS, SOLVERS, Dependence, Device, Marginals, Select, SolverName
 from hazeglass.cli.terminal import (
     DataArgument,
     Printer,
@@ -19,7 +17,6 @@ from hazeglass.cli.terminal import (
     group,
     plain,
     speaking,
-    table,
 )
 from hazeglass.compute.engines import EngineName
 from hazeglass.errors import InputError, SimulationError
@@ -223,7 +220,7 @@ def registry(
 
     from hazeglass._files import new_file
     from hazeglass.bundle.reader import load
-    from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, registry_entry, yaml_text
+    from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, printable, registry_entry, yaml_text
 
     manifest = load(release).manifest
     if manifest.simulation:
@@ -231,7 +228,7 @@ def registry(
     entry = registry_entry(manifest) if form == "opendp" else dcat_entry(manifest)
     missing = missing_words(manifest)
     printer.answer({"entry": entry, "missing": missing})
-    text = yaml_text(entry) if form == "opendp" else json.dumps(entry, indent=2, ensure_ascii=False) + "\n"
+    text = printable(yaml_text(entry) if form == "opendp" else json.dumps(entry, indent=2, ensure_ascii=False) + "\n")
     if out is not None:
         with new_file(out) as draft:
             draft.write_text(text, encoding="utf-8", newline="\n")
@@ -256,98 +253,6 @@ def _tell_origin(release: Release, printer: Printer) -> None:
     printer.say(_ORIGIN[release.signature])
     if release.not_compared:
         printer.say(f"Not checked: what {', '.join(release.not_compared)} say, which another version wrote.")
-
-
-@speaking
-def recover(
-    printer: Printer,
-    release: ReleaseArgument,
-    out: Annotated[Path, typer.Option(help="A new folder for the graph and the report.")],
-    alpha: Annotated[float | None, typer.Option(help="The penalty; chosen by --select when left out.")] = None,
-    select: Annotated[Select, typer.Option(help="How to choose the penalty.")] = SELECTS[0],
-    fdr: Annotated[float, typer.Option(help="False-discovery rate for calling a pair an edge.")] = 0.1,
-    solver: Annotated[SolverName, typer.Option(help="Which solver to use.")] = SOLVERS[0],
-    device: Annotated[Device, typer.Option(help="Where to solve; cuda needs hazeglass[gpu].")] = "cpu",
-    dependence: Annotated[
-        Dependence | None,
-        typer.Option(help="What to look for; left out, what the release was made for.", show_default=False),
-    ] = None,
-    marginals: Annotated[
-        Marginals,
-        typer.Option(help="Map columns to normal scores through their ranks first (tables with little noise)."),
-    ] = MARGINALS[0],
-    engine: Annotated[EngineName, typer.Option(help="How to work through a table's parts.")] = "threads",
-    scheduler: SchedulerOption = None,
-    all_pairs: Annotated[
-        bool, typer.Option("--all-pairs", help="Also write edges.parquet with every pair, however many.")
-    ] = False,
-    key: KeyOption = None,
-) -> None:
-    """Recover the graph from a release, with error bars, and write a report.
-
-    Rows of your own (.csv, .parquet, .xlsx, or - for standard input) are taken as they are: no noise, no promise.
-
-    Example: hazeglass recover release/ --out graph/ --fdr 0.05
-    """
-    from hazeglass.analyst.recover import Step, recover
-    from hazeglass.analyst.source import is_rows
-    from hazeglass.bundle.reader import load
-    from hazeglass.bundle.writer import check_new
-
-    workers = engine_name(engine, scheduler)
-    check_new(out)
-    with printer.steps("recovering the graph") as step:
-        step(Step("checking the release", 0.0))
-        graph = recover(
-            release if is_rows(release) and key is None else load(release, key=key),
-            alpha=alpha,
-            select=select,
-            fdr=fdr,
-            solver=solver,
-            device=device,
-            dependence=dependence,
-            marginals=marginals,
-            engine=workers,
-            all_pairs=all_pairs,
-            progress=step,
-        )
-        step(Step("writing the report", 0.95))
-        graph.save(out, all_pairs=all_pairs)
-    edges = graph.selected.to_pylist()
-    if graph.fit.get("distrusted") is None:
-        show_edges(edges, printer.console)
-    for note in graph.fit["notes"]:
-        printer.say(f"note: {plain(note)}")
-    printer.say(f"Wrote {plain(out)}. Open {plain(out / 'report.html')} in a browser.")
-    printer.answer({"out": str(out), "columns": list(graph.names), "edges": edges, "fit": dict(graph.fit)})
-
-
-def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15) -> None:
-    """The strongest selected edges as a table."""
-    if not edges:
-        console.print("No pair is distinguishable from independence at this false-discovery rate.")
-        return
-    more = f", the strongest {most}" if len(edges) > most else ""
-    whole, curved = "strength" in edges[0], any(edge.get("shape") == "curved" for edge in edges)
-    part = "linear\npart" if curved else "partial\ncorrelation"
-    values = (*(("strength",) if whole else ()), *(("shape",) if curved else ()), part)
-    ends = ("source", "target")
-    shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}", lines=False)
-    for edge in edges[:most]:
-        size = ("", "")  # where an end has no order
-        if edge["partial_correlation"] is not None:
-            size = f"{edge['partial_correlation']:+.3f}", f"{edge['ci_low']:+.3f} to {edge['ci_high']:+.3f}"
-        strength = (f"{edge['strength']:.3f}",) if whole else ()
-        shape = (plain(edge["shape"]),) if curved else ()
-        shown.add_row(plain(edge["source"]), plain(edge["target"]), *strength, *shape, *size, _chance(edge["q_value"]))
-    console.print(shown)
-    if any(edge["partial_correlation"] is None for edge in edges[:most]):
-        console.print("No partial correlation: an end has levels without an order; the report says which go together.")
-
-
-def _chance(q: Any) -> str:
-    """A q-value; below what a test can tell, its order of magnitude says nothing."""
-    return "< 1e-16" if q < 1e-16 else f"{q:.1e}"
 
 
 def _describe(release: Release, printer: Printer) -> None:

@@ -1,4 +1,4 @@
-"""Columns of tables in memory, whoever made them: data frames, lazy ones once they are computed, and workbooks.
+"""Columns of tables in memory, whoever made them: data frames, and lazy ones once they are computed.
 
 A column is an Arrow array where its type is declared; Python's objects, each with a type of its own, stay what they
 are. Which of them follows from the declared type and not from the cells.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 import sys
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,8 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from hazeglass.compute.cells import Coded, Column
-from hazeglass.compute.places import Place
-from hazeglass.errors import DataError, MissingExtraError
+from hazeglass.errors import DataError
 
 _INDEX = re.compile(r"__index_level_\d+__")  # how pandas writes an index without a name
 
@@ -50,35 +48,6 @@ def index_names(schema: pa.Schema) -> tuple[str, ...]:
     """The columns that were the index of a data frame of pandas, by its own words."""
     said = (schema.pandas_metadata or {}).get("index_columns", ())
     return tuple(name for name in said if isinstance(name, str))
-
-
-def workbook(place: Place) -> tuple[tuple[str, ...], list[list[Any]]]:
-    """The first sheet of an Excel workbook: the names in its first row, and the cells below them, column by column.
-
-    A formula is what it came to when the workbook was saved. Rows end with the last one that holds anything.
-    """
-    try:
-        import openpyxl
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            "a workbook needs openpyxl. Install it with: pip install 'hazeglass[excel]', or save the sheet as CSV."
-        ) from None
-    try:
-        with place.open_file() as file, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # they quote cells, and a caller may have them raised
-            sheet = openpyxl.load_workbook(file, read_only=True, data_only=True).worksheets[0]
-            sheet.reset_dimensions()  # what a file says of its size is often wrong, and rows would be lost
-            names, *rows = [list(row) for row in sheet.iter_rows(values_only=True)] or [[]]
-    except (DataError, MemoryError):
-        raise
-    except Exception:  # damaged files fail in many ways, some of which quote a cell
-        raise DataError(f"{place.name} cannot be read as an Excel workbook; save it anew as .xlsx or .csv.") from None
-    while names and names[-1] is None:
-        names.pop()
-    if not names:
-        raise DataError(f"{place.name} must begin with a row of column names, and the first row of its sheet is empty.")
-    columns = [[row[k] if k < len(row) else None for row in rows] for k in range(len(names))]
-    return tuple("" if name is None else str(name).strip() for name in names), columns
 
 
 def frame_columns(data: Any) -> tuple[tuple[str, ...], Callable[[int], Column]]:

@@ -32,9 +32,10 @@ _UNITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _PLAIN = r"^(0|[1-9][0-9]{0,30}|[A-Za-z_][A-Za-z0-9_.:@/-]{0,30})$"
 _RULED = r"^(?i:true$|false$|t[0-9])"
 _NUMBER = re.compile(r"[+-]?(?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)(?:[eE][+-]?[0-9]++)?")
-_HEX = r"[0-9a-f]{8}(-?)[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{4}\1[0-9a-f]{12}"
-_UUID = re.compile(rf"(?:urn:uuid:)?\{{?{_HEX}\}}?", re.IGNORECASE)
+_HEX = r"[0-9a-f]{8}(-?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12}"
+_UUID = re.compile(rf"(?:urn:uuid:)?(\{{?{_HEX}\}}?)", re.IGNORECASE)
 _UUID_BYTES = 16
+_LEFT_OUT = ("Cc", "Cf", "Zl", "Zp", "Pi", "Pf")  # Pi and Pf are quotes
 _CONTROL = re.compile(r"[\0-\x1f]")
 # Dates and times of day as ISO 8601 writes them, with or without its dashes and colons.
 _DATE = r"[+-]?[0-9]{3,12}-[0-9]{2}(?:-[0-9]{2})?|[0-9]{8}|[0-9]{4}-?(?:[0-9]{3}|W[0-9]{2}(?:-?[1-7])?)"
@@ -43,7 +44,7 @@ _ZONE = r" ?(?:Z|UTC|GMT|([+-])([0-9]{2})(?::?([0-9]{2})(?::?([0-9]{2}))?)?)?"
 _MOMENT = re.compile(rf"(?:({_DATE})(?:[T ]|$)|T|(?=[0-9]{{2}}:))(?:{_CLOCK}{_ZONE})?", re.IGNORECASE)
 # Letters that are not seen and that Unicode does not count among its format characters: fillers, selectors of variants.
 _UNSEEN = frozenset(
-    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0"
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2065\u2800\u3164\uffa0\U00016fe4\U0001d159"
     + "".join(map(chr, (*range(0xFE00, 0xFE10), *range(0xFFF0, 0xFFF9), *range(0xE0000, 0xE1000))))
 )
 
@@ -134,7 +135,8 @@ def _moment(seconds: int, fraction: str) -> str:
 
 
 def _clock(seconds: int, fraction: str) -> str:
-    hours, seconds = divmod(seconds, 3600)
+    """A time of day; 24:00 is the next day's 00:00."""
+    hours, seconds = divmod(seconds % _DAY, 3600)
     tail = fraction.rstrip("0")
     return f"{hours:02}:{seconds // 60:02}:{seconds % 60:02}" + (f".{tail}" if tail else "")
 
@@ -170,6 +172,8 @@ def _canonical(cell: Any, text: TextFormat) -> str | None:
         return "true" if cell else "false"
     if issubclass(kind, numbers.Real) and not issubclass(kind, numbers.Integral):
         return _number_id(cell)
+    if issubclass(kind, Decimal):
+        return _decimal_id(cell, text)
     word = None if is_missing(cell) else _word(cell)
     if word is None or len(word) > LONGEST:
         return None
@@ -196,7 +200,7 @@ def _word(cell: Any) -> str | None:
             if np.isnat(cell) or np.datetime_data(cell.dtype)[0] == "Y":  # of a year text is a number
                 return None
             word = str(cell)
-        elif issubclass(kind, Decimal | UUID | datetime.date | datetime.time):
+        elif issubclass(kind, UUID | datetime.date | datetime.time):
             word = str(cell)
         else:
             return None
@@ -219,7 +223,7 @@ def _seen(word: str) -> str:
 @lru_cache(1 << 14)
 def _letter(letter: str) -> str:
     kind = unicodedata.category(letter)
-    if letter in _UNSEEN or letter in "'\"" or kind in ("Cc", "Cf", "Pi", "Pf"):  # Pi and Pf are quotes, Pd is a dash
+    if letter in _UNSEEN or letter in "'\"" or kind in _LEFT_OUT:
         return ""
     return "-" if kind == "Pd" or letter == "\u2212" else str(unicodedata.decimal(letter, letter))
 
@@ -228,13 +232,30 @@ def _form(word: str, text: TextFormat) -> str | None:
     """What the word means: a truth value, a UUID, a number, a moment, a time of day, or itself."""
     if word.lower() in ("true", "false"):
         return word.lower()
-    if _UUID.fullmatch(word):
-        return _uuid_id(word[-37:].strip("{}:").replace("-", "").lower(), text)
-    number = word.replace(text.decimal, ".")
+    if uuid := _UUID.fullmatch(word):
+        return _uuid_id(uuid[1].strip("{}").replace("-", "").lower(), text)
+    number = _with_plain_marks(word, text)
     if _NUMBER.fullmatch(number):
         form = _number(number)
         return _uuid_id(form, text) if form and _UUID.fullmatch(form) else form
     return _moment_id(word) or word or None
+
+
+def _with_plain_marks(word: str, text: TextFormat) -> str:
+    """Text without the plan's mark between thousands and with a point for its decimal mark.
+
+    A point may stand for either, where the plan says so: then 1.234 is a thousand and 1.5 is not.
+    """
+    if text.thousands is not None and (whole := _grouped(text.thousands).match(word)):
+        word = whole[0].replace(text.thousands, "") + word[whole.end() :]
+    return word.replace(text.decimal, ".")
+
+
+@cache
+def _grouped(mark: str) -> re.Pattern[str]:
+    """Thousands in groups of three digits, or as in 12,34,567; in text as it is seen all spaces are one."""
+    mark = re.escape(mark)
+    return re.compile(rf"[+-]?[0-9]{{1,3}}(?:{mark}[0-9]{{2,3}})*{mark}[0-9]{{3}}(?![0-9])")
 
 
 def _uuid_id(digits: str, text: TextFormat) -> str | None:
@@ -247,6 +268,16 @@ def _uuid_id(digits: str, text: TextFormat) -> str | None:
 
 def _number(word: str) -> str | None:
     return str(int(word)) if word.lstrip("+-").isdecimal() else _number_id(float(word))
+
+
+def _decimal_id(number: Decimal, text: TextFormat) -> str | None:
+    """The same as of its digits in text, whose point is never a mark between thousands here."""
+    try:
+        word = str(number)
+        form = _number(word) if len(word) <= LONGEST and _NUMBER.fullmatch(word) else None
+    except Exception:  # whatever an odd subclass raises, or more digits than this Python was told to read
+        return None
+    return _uuid_id(form, text) if form and _UUID.fullmatch(form) else form
 
 
 def _moment_id(word: str) -> str | None:
@@ -265,7 +296,7 @@ def _moment_id(word: str) -> str | None:
     east = int(f"{sign or '+'}{_seconds(*zone)}")
     if date is not None:
         return _moment(_DAY * days + seconds - east, fraction or "")
-    return _clock((seconds - east) % _DAY if sign else seconds, fraction or "")
+    return _clock(seconds - east, fraction or "")
 
 
 def _seconds(hour: str | None, minute: str | None, second: str | None) -> int:

@@ -32,7 +32,7 @@ _CHUNK_BYTES, _PEEK_BYTES = 1 << 20, 1 << 14
 _LONGEST_HEADER, _LONGEST_LINE = 1 << 30, 1 << 24  # more than a chunk or a stretch
 _AT_ONCE = 16  # stretches that are counted side by side
 _BOM = codecs.BOM_UTF8
-_NO_LINE_END = re.compile(rb"\r(?!\n)")
+_NO_LINE_END = re.compile(rb"\r+(?!\n)")  # many at once: a cell may be nothing else
 _LETTER = b"\v"  # in place of a line end that ends no row: no part of a number, and dropped from ids
 _ON_ONE_LINE = bytes.maketrans(b"\r\n", _LETTER * 2)
 _NO_ROW = b"\r "  # in a line that is no row: no other carriage return is left but at the end of a line
@@ -207,7 +207,7 @@ def _carriage_returns_as_letters(chunks: Iterator[bytes]) -> Iterator[bytes]:
         text = held + chunk
         held = b"\r" if text.endswith(b"\r") else b""
         text = text.removesuffix(b"\r")
-        yield _NO_LINE_END.sub(_LETTER, text) if _has_other_returns(text) else text
+        yield _NO_LINE_END.sub(lambda found: _LETTER * len(found[0]), text) if _has_other_returns(text) else text
     if held:  # one chunk stays one, and need not be copied to be joined
         yield held
 

@@ -83,7 +83,7 @@ class Reading:
         return {level: place for place, level in enumerate(self.levels)}
 
     @cached_property
-    def _numbers(self) -> Mapping[Any, int]:
+    def numbers(self) -> Mapping[Any, int]:
         """Levels that are numbers, where no other is the same number: 1, 1.0 and "1" are one level."""
         found: dict[Decimal, list[int]] = {}
         for place, level in enumerate(self.levels):
@@ -96,6 +96,11 @@ class Reading:
         """Levels that are words for true and false, where there is one of each and no other."""
         found = {_TRUTH[level.lower()]: place for level, place in self._places.items() if level.lower() in _TRUTH}
         return found if len(self.levels) == len(found) == 2 else {}
+
+    def truth(self, said: bool, text: TextFormat) -> int | None:
+        """The number of the level that true or false stands for."""
+        place = self._word("true" if said else "false", text)
+        return None if place is None else int(place)
 
     def _level(self, cell: Any, text: TextFormat) -> float | None:
         kind = type(cell)  # what an object says of itself is not asked
@@ -113,7 +118,7 @@ class Reading:
         bare = word.strip() if text.trim else word
         place = self._places.get(bare)
         if place is None and (number := _number(bare.replace(text.decimal, "."))) is not None:
-            place = self._numbers.get(number)
+            place = self.numbers.get(number)
         if place is None and bare.lower() in _TRUTH:
             place = self._truths.get(_TRUTH[bare.lower()])
         if place is None and bare.lower() in ("true", "false"):  # pandas writes them as True and False
@@ -124,7 +129,7 @@ class Reading:
         try:
             number = cell if isinstance(cell, int | float | Decimal) else cell.item() if hasattr(cell, "item") else None
             exact = number if not isinstance(number, float) else Decimal(repr(float(number)))  # 0.1 is the level "0.1"
-            place = None if number is None else self._numbers.get(exact)
+            place = None if number is None else self.numbers.get(exact)
             return self._truths.get(number) if place is None and number in (0, 1) else place
         except Exception:  # a signalling decimal, or whatever an odd number raises
             return None

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from datetime import date
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -23,12 +24,14 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from hazeglass.compute.cells import Coded, Column, is_text, of_field
-from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index, workbook
+from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
 from hazeglass.compute.places import Place, StandardInput, expand
 from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
+from hazeglass.compute.warehouse import of_warehouse
+from hazeglass.compute.workbooks import workbook
 from hazeglass.errors import DataError
 
 # What a column may be declared as: 'text' may be levels, free text or ids, and of 'other' nothing is known.
@@ -38,7 +41,16 @@ NO_READINGS: Readings = {}
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
 _PIECE_ROWS = 1 << 18
-_KNOWN = ("builtins", "pathlib", "numpy", "pyarrow", "pandas", "dask")  # whose tables need no other library's eyes
+_KNOWN = (
+    "builtins",
+    "pathlib",
+    "numpy",
+    "pyarrow",
+    "pandas",
+    "dask",
+    "ibis",
+    "pyspark",
+)  # whose tables need no other library's eyes
 _AT_ONCE = 16  # footers that are looked at side by side
 
 
@@ -160,7 +172,16 @@ def _kind_of(column: Column) -> str:
     if isinstance(column, Coded):  # categories, whose words may be Python's objects
         inner = _kind_of(column.values)
         return "categorical" if inner in ("text", "other") else inner
-    return "other" if isinstance(column, list) else _kind(column.type)
+    return _kind_of_objects(column) if isinstance(column, list) else _kind(column.type)
+
+
+def _kind_of_objects(cells: Sequence[Any]) -> str:
+    """What Python's objects are, as a workbook or a frame of objects holds them: one word for all of a column."""
+    found = {type(cell) for cell in cells if cell is not None and cell == cell}  # NaN is not itself
+    for types, kind in (({bool}, "binary"), ({int}, "integer"), ({int, float}, "continuous"), ({str}, "text")):
+        if found and found <= types:
+            return kind
+    return "date" if found and all(issubclass(one, date) for one in found) else "other"
 
 
 def _of_arrow(data: Any, text: TextFormat) -> TableSource | None:
@@ -211,7 +232,7 @@ def _of_files(data: Any, text: TextFormat) -> TableSource | None:
             raise DataError(f"{str(data)!r} matches several workbooks, and only one is read at a time. Name one.")
         names, columns = workbook(places[0])
         return _InMemory(names, columns.__getitem__, len(columns[0]), text)
-    return _CsvFiles(places, text) if kinds == {"csv"} else _ParquetFiles(places, text)
+    return CsvFiles(places, text) if kinds == {"csv"} else _ParquetFiles(places, text)
 
 
 @dataclass
@@ -265,7 +286,7 @@ def _footer(place: Place) -> list[tuple[Place, int, int]]:
 
 
 @dataclass
-class _CsvFiles:
+class CsvFiles:
     places: tuple[Place, ...]
     text: TextFormat
     index = ()
@@ -347,6 +368,7 @@ class _DaskFrame:
 
 # Every way in, tried in this order; the tests of what may leave take theirs from here.
 SOURCES: dict[str, Callable[[Any, TextFormat], TableSource | None]] = {
+    "warehouse": lambda data, _: of_warehouse(data),
     "files": _of_files,
     "numpy": _of_numpy,
     "arrow": _of_arrow,

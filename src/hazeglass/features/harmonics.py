@@ -14,8 +14,8 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-FeatureKind = Literal["columns", "cosines", "presence"]
-DEGREES: dict[str, int] = {"columns": 1, "cosines": 3, "presence": 1, "hermite": 3}
+FeatureKind = Literal["columns", "cosines", "presence", "seasons"]
+DEGREES: dict[str, int] = {"columns": 1, "cosines": 3, "presence": 1, "seasons": 1, "hermite": 3}
 # Standardised values beyond this many standard deviations are moved to it before squares and cubes are taken.
 CLAMP = 2.5
 

@@ -50,8 +50,12 @@ class Link:
 
     @cached_property
     def attenuation(self) -> float:
-        """E[Z h(Z)] for scores of variance 1: what is left of a correlation with a column that is not coarse."""
-        return float(np.sum(self.jumps * normal_density(self.places))) / math.sqrt(self.variance)
+        """E[Z h(Z)] for scores of variance 1: what is left of a correlation with a column that is not coarse.
+
+        A column whose cells all lie in one drawn leaf says nothing, and something finite must be divided by.
+        """
+        left = float(np.sum(self.jumps * normal_density(self.places))) / math.sqrt(self.variance)
+        return max(left, _LEAST_RISE)
 
     @property
     def smooth(self) -> bool:
@@ -75,11 +79,14 @@ def link_of(latent_borders: FloatArray, drawn: BoolArray, box: float = math.inf)
     left, right = np.where(drawn, mean, inside[:-1]), np.where(drawn, mean, inside[1:])
     left_square, right_square = (np.where(drawn, square, end**2) for end in (inside[:-1], inside[1:]))
     at, rise, rise_square = [borders[1:-1]], [left[1:] - right[:-1]], [left_square[1:] - right_square[:-1]]
-    for low, high in zip(borders[:-1][~drawn], borders[1:][~drawn], strict=True):
-        ends = np.linspace(low, high, math.ceil((high - low) / _STRETCH) + 1)
-        at.append((ends[:-1] + ends[1:]) / 2)
-        rise.append(np.diff(np.clip(ends, -box, box)))
-        rise_square.append(np.diff(np.clip(ends, -box, box) ** 2))
+    low, high = borders[:-1][~drawn], borders[1:][~drawn]
+    steps = np.ceil((high - low) / _STRETCH).astype(np.intp)
+    whole, number = np.repeat(steps, steps), np.arange(steps.sum()) - np.repeat(np.cumsum(steps) - steps, steps)
+    begin, length = np.repeat(low, steps), np.repeat(high - low, steps)
+    starts, ends = begin + length * number / whole, begin + length * (number + 1) / whole
+    at.append((starts + ends) / 2)
+    rise.append(np.clip(ends, -box, box) - np.clip(starts, -box, box))
+    rise_square.append(np.clip(ends, -box, box) ** 2 - np.clip(starts, -box, box) ** 2)
     places, jumps = np.concatenate(at), np.maximum(np.concatenate(rise), 0.0)
     slope = max(float(np.sum(jumps * normal_density(places))), np.finfo(float).tiny)
     squares = np.concatenate(rise_square)
@@ -124,6 +131,8 @@ def latent_correlations(values: FloatArray, links: Sequence[Link]) -> tuple[Floa
         for k in np.flatnonzero(far):
             rho[k], steepness[k] = _on_curve(float(values[i, others[k]]), *_curve(links[int(i)], links[int(others[k])]))
         # The curve bends: an error moves rho by its slope here, or on the way from zero, whichever is the greater.
+        # Scores that are all drawn from one piece have a flat one: they say nothing, and errors must stay finite.
+        steepness = np.maximum(steepness, _LEAST_RISE * attenuation[i] * attenuation[others])
         given = values[i, others]
         chord = np.divide(rho, given, out=np.zeros_like(rho), where=given != 0)
         found[i, others] = found[others, i] = rho
@@ -157,7 +166,8 @@ def _inverted(values: FloatArray, own: FloatArray, others: FloatArray) -> tuple[
     far = (values < g[0]) | (values > g[-1])
     low = np.clip(np.sum(g <= values, axis=0) - 1, 0, rho.size - 2)
     here = np.arange(len(others))
-    share = np.clip((values - g[low, here]) / (g[low + 1, here] - g[low, here]), 0.0, 1.0)
+    gap = np.maximum(g[low + 1, here] - g[low, here], np.finfo(float).tiny)
+    share = np.clip((values - g[low, here]) / gap, 0.0, 1.0)
     steepness = rise[low, here] + share * (rise[low + 1, here] - rise[low, here])
     return rho[low] + share * (rho[low + 1] - rho[low]), steepness, far
 

@@ -31,6 +31,8 @@ BoolArray = npt.NDArray[np.bool_]
 
 STEPS = 1024  # of a score
 MOST_ROUNDS = 4
+MOST_LEAVES = 256
+_LOOKED_AT = 32  # leaves of a round that only finds out where cells are
 LOOK_SHARE = 0.2  # of the counts' budget that is left, for each round but the last
 PRESENCE_SHARE = 0.05  # of what the counts left, where cells are missing in several columns
 _LEAST_SHARE, _MOST_SHARE, _ENOUGH = 0.1, 0.2, 0.01  # of mu^2; less where the counts' noise is that share of the rows
@@ -43,6 +45,7 @@ _WIDE = 0.25  # a leaf with more mass than that is looked into again
 _THINNING = 4.0  # power of the tail beyond the last border
 _GRID = 1 << 30  # borders are multiples of 1/2^30: exact whatever reads them
 _SEARCH = 40
+_LUMP_SHARE = 0.03
 _MOST_VALUES = 16  # in a leaf; more of them make a smooth column
 
 
@@ -129,16 +132,15 @@ class Marginal:
     def drawn(self) -> BoolArray:
         """Leaves in which a score does not follow the cell."""
         share, leaves = self.shares, self.shares.size
-        believed = self.weight > 0.5
-        meant = np.diff(levels(leaves, self.noise_sd / max(float(self.rounds[-1].counts.sum()), 1.0)))
-        lump = np.zeros(leaves, dtype=bool)
+        last, believed = self.rounds[-1], self.weight > 0.5
+        total = max(float(last.counts.sum()), 1.0)
+        meant = np.diff(levels(leaves, self.noise_sd / total))
+        lump = share > _WIDE
         if meant.size == leaves:
-            lump = (share > _LUMP * meant) & (share > _WIDE / 4)
-        lump |= share > _WIDE
-        if self.step == 0:
-            return believed & lump
-        lump[[0, -1]] = True
-        return (believed & lump) | (np.diff(self.borders) < 1.5 * self.step)
+            lump |= (share > _LUMP * meant) & (share > _WIDE / 4)
+        certain = last.counts > _WIDE * total + 3 * self.noise_sd  # whatever the fitted distribution explains
+        lump[[0, -1]] |= self.step > 0
+        return (believed & lump) | certain | (np.diff(self.borders) < 1.5 * self.step)
 
     @cached_property
     def _pieces(self) -> tuple[FloatArray, BoolArray]:
@@ -158,6 +160,13 @@ class Marginal:
     def coarse(self) -> BoolArray:
         """For the pieces between `latent_borders`: whether scores are drawn inside, whatever the cell is."""
         return self._pieces[1]
+
+    @property
+    def lumps(self) -> list[tuple[float, float]]:
+        """Between which ranks a piece lies in which scores are drawn, where it holds more than a few of the cells."""
+        ends = ndtr(self.latent_borders)
+        pieces = np.column_stack([ends[:-1], ends[1:]])[self.coarse]
+        return [(float(low), float(high)) for low, high in pieces if high - low > _LUMP_SHARE]
 
     @cached_property
     def latent_borders(self) -> FloatArray:
@@ -285,16 +294,21 @@ def levels(leaves: int, noise: float) -> FloatArray:
     return np.concatenate([[0.0], ndtr(np.linspace(ndtri(end), -ndtri(end), leaves - 1)), [1.0]])
 
 
-def leaf_count(noise: float) -> int:
-    """How many leaves counts with this noise (as a share of the rows) can tell apart, 6 to 32."""
-    return int(np.clip(round(0.8 / max(noise, 1e-9) ** (2 / 3)), 6, 32))
+def leaf_count(noise: float, most: int = MOST_LEAVES) -> int:
+    """How many leaves counts with this noise (as a share of the rows) can tell apart, from 6 to `most`."""
+    return int(np.clip(round(0.8 / max(noise, 1e-9) ** (2 / 3)), 6, most))
 
 
-def next_borders(known: Marginal, noise: float) -> FloatArray:
-    """The partition of the next round: where cells are, by what is known; `noise` is what its counts will have."""
+def next_borders(known: Marginal, noise: float, *, last: bool) -> FloatArray:
+    """The partition of the next round: where cells are, by what is known; `noise` is what its counts will have.
+
+    People write round numbers, and columns that nearly determine each other show every difference between a column and
+    what is known of it. So the last round has as many leaves as its noise allows.
+    """
     if isinstance(known, Levels):
         return known.borders
-    wanted = known.quantile(levels(leaf_count(noise), noise)[1:-1])
+    most = MOST_LEAVES if last else _LOOKED_AT
+    wanted = known.quantile(levels(leaf_count(noise, most), noise)[1:-1])
     low, high = -1 - known.step / 2, 1 + known.step / 2
     if known.step > 0:
         cuts = np.rint((wanted - low) / known.step)

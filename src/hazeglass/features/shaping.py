@@ -89,12 +89,20 @@ def first_shape(features: int, *, shaped: bool, beside: int = 0) -> Shape:
 
 
 def next_shape(
-    before: Shape, radius: float, mean: FloatArray, second: FloatArray, noise_sd: float, stage: int, largest: float
+    before: Shape,
+    radius: float,
+    mean: FloatArray,
+    second: FloatArray,
+    noise_sd: float,
+    stage: int,
+    largest: float,
+    *,
+    seasonal: bool = False,
 ) -> Shape:
     """The shape of stage `stage` (counting from 0), from the released moments of the one before, its radius and noise.
 
     `largest` bounds a coordinate of the rows, so that maps can be kept exact. Of the moments only those of the entries
-    that are shaped count.
+    that are shaped count. Of `seasonal` rows means were taken off, so that no variance is known beforehand.
     """
     p = before.centre.size
     mean, second = mean[:p], second[:p, :p]
@@ -104,7 +112,7 @@ def next_shape(
     left, shortfall = before.left * (1 - before.share), before.shortfall
     if stage == 1:  # the columns' own scale, on which their variances are 1
         explained = _USUAL_SHORTFALL + 2 * math.sqrt(2 / p) * noise_sd
-        left, shortfall = 1.0, max(0.0, 1 - explained - longer * float(values.sum()) / p)
+        left, shortfall = 1.0, 0.0 if seasonal else max(0.0, 1 - explained - longer * float(values.sum()) / p)
     kept = kept * longer
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map

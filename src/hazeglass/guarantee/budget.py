@@ -2,17 +2,22 @@
 
 Releases of the same data compose as mu = sqrt(mu_1^2 + mu_2^2 + ...), so a budget is spent in squares. The squares are
 added as exact fractions: the order of the releases does not matter and no rounding can add up.
+
+Releases of disjoint public periods compose in parallel: a record is in one of them, and is charged for that one alone.
+What is spent is then the sum over releases of all rows and, for every column that says what period a row is in, the
+largest sum of one period (docs/maths/many.md).
 """
 
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
 from hazeglass.errors import BudgetExceededError, InputError
-from hazeglass.guarantee.units import Unit
+from hazeglass.guarantee.units import Period, Unit, check_period
 
 RECORD = Unit("record")
 # A mu comes out of a root search and shares of it out of square roots, each right to a few 1e-16. A budget cut into
@@ -23,15 +28,25 @@ _ROUNDING = Fraction(1, 2**40)
 @dataclass(frozen=True)
 class Charge:
     """What one release costs: the mu it promises its unit, and the total variation between its noise and the ideal (all
-    draws together). `id_column` says who is one person, where persons are the unit."""
+    draws together). `id_column` says who is one person, where persons are the unit.
+
+    Of a release of one `period`, `cells` is the canonical form that the period's cells have, and `reading` says how
+    cells were read: read otherwise, a row may be in another period of the same column, so only releases that read
+    alike are disjoint.
+    """
 
     mu: float
     label: str = ""
     total_variation: float = 0.0
     unit: Unit = RECORD
     id_column: str | None = None
+    period: Period | None = None
+    cells: str = ""
+    reading: str = ""
 
     def __post_init__(self) -> None:
+        if self.period is not None:
+            check_period(self.unit)
         if not (math.isfinite(self.mu) and self.mu > 0):
             raise InputError(f"The mu of a release must be a positive finite number, got {self.mu!r}.")
         if not 0 <= self.total_variation <= 1:
@@ -94,25 +109,60 @@ def compose(mus: Iterable[float]) -> float:
     return _root(_square_sum(mus))
 
 
-def remaining(total: float, spent: Iterable[float]) -> float:
-    """The largest mu that still fits.
+def _together(charges: Iterable[Charge]) -> Fraction:
+    """The square of what one unit is charged at most by all releases together."""
+    always = Fraction(0)
+    periods: dict[tuple[str, str], dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for charge in charges:
+        if charge.period is None:
+            always += Fraction(charge.mu) ** 2
+        else:
+            periods[charge.period.column, charge.reading][charge.cells] += Fraction(charge.mu) ** 2
+    return always + sum((max(own.values()) for own in periods.values()), Fraction(0))
 
-    >>> remaining(5.0, [3.0])
+
+def _beside(charges: Iterable[Charge], asked: Charge) -> list[Charge]:
+    """Those that may be about the same rows: all but the releases of other periods of the same column."""
+    here = None if asked.period is None else (asked.period.column, asked.reading)
+    return [
+        charge
+        for charge in charges
+        if charge.period is None or (charge.period.column, charge.reading) != here or charge.cells == asked.cells
+    ]
+
+
+def spent(charges: Iterable[Charge]) -> float:
+    """The mu that releases have together.
+
+    >>> march, april = (Charge(3.0, period=Period("month", name), cells=name) for name in ("march", "april"))
+    >>> spent([march, april]), spent([march, april, Charge(4.0)]), spent([march, march])
+    (3.0, 5.0, 4.242640687119285)
+    """
+    return _root(_together(charges))
+
+
+def remaining(total: float, charges: Iterable[Charge], asked: Charge | None = None) -> float:
+    """The largest mu that still fits a release of all rows, or one of the period that is asked for.
+
+    >>> remaining(5.0, [Charge(3.0)])
     4.0
     """
-    return _root(max(Fraction(total) ** 2 - _square_sum(spent), Fraction(0)))
+    known = list(charges) if asked is None else _beside(charges, asked)
+    return _root(max(Fraction(total) ** 2 - _together(known), Fraction(0)))
 
 
-def fits(total: float, spent: Iterable[float], asked: float) -> bool:
-    """Whether a release of `asked` keeps all of them within the total."""
-    return _square_sum([*spent, asked]) <= Fraction(total) ** 2 * (1 + _ROUNDING)
+def fits(total: float, charges: Iterable[Charge], asked: Charge) -> bool:
+    """Whether all of them together stay within the total."""
+    return _together([*charges, asked]) <= Fraction(total) ** 2 * (1 + _ROUNDING)
 
 
-def check_fits(dataset: str, total: float, spent: Iterable[float], asked: float) -> None:
+def check_fits(dataset: str, total: float, charges: Iterable[Charge], asked: Charge) -> None:
     """Refuse a release that does not fit, in one sentence with the total, what is spent and what was asked."""
-    spent = list(spent)
-    if not fits(total, spent, asked):
+    known = list(charges)
+    if not fits(total, known, asked):
+        beside = _beside(known, asked)
+        rows = "" if asked.period is None else f" for the rows of {asked.period.column} {asked.period.value!r}"
         raise BudgetExceededError(
-            f"The budget of {dataset!r} is mu = {total:.6g} in total, {compose(spent):.6g} of it is spent, and this "
-            f"release asks for {asked:.6g} where at most {remaining(total, spent):.6g} is left."
+            f"The budget of {dataset!r} is mu = {total:.6g} in total, {spent(beside):.6g} of it is spent{rows}, and "
+            f"this release asks for {asked.mu:.6g} where at most {remaining(total, known, asked):.6g} is left."
         )

@@ -21,6 +21,7 @@ if TYPE_CHECKING:  # a ledger should open at once, without numpy
 SEARCH_STEPS = 6  # of bisection for a clip radius: a grid of 64 radii
 UnitName = Literal["entry", "readings", "record", "person", "column"]
 UNITS: tuple[UnitName, ...] = get_args(UnitName)
+PERIOD_UNITS: tuple[UnitName, ...] = ("entry", "readings", "record")  # of which no part is in two periods at once
 CELL_UNITS: tuple[UnitName, ...] = ("entry", "readings", "column")  # cells of one column, and not whole rows
 
 
@@ -70,6 +71,24 @@ class Unit:
         }[self.name]
 
 
+@dataclass(frozen=True)
+class Period:
+    """The rows of a release: those in which a column says so. Which period a row is in is public, and stays as it is
+    when the row is replaced, so that a row is in the releases of one period and of no other."""
+
+    column: str
+    value: str
+
+
+def check_period(unit: Unit) -> None:
+    """Refuse a unit that is in several periods at once; of readings some may be, and their shares add up to no more."""
+    if unit.name not in PERIOD_UNITS:
+        raise InputError(
+            f"periods compose in parallel where a unit is in one of them, and {unit.in_words} may be in all. Protect "
+            "record, entry or readings, or leave the period out."
+        )
+
+
 def table_distance(unit: Unit, *, columns: int, rows: int, radius: float | None = None) -> float:
     """Largest l2 change of the whole table when one unit is replaced (cells in [-1, 1])."""
     row = 2 * math.sqrt(columns) if radius is None else 2 * min(radius, math.sqrt(columns))
@@ -102,7 +121,7 @@ def counts_distance(unit: Unit, *, columns: int) -> float:
 
 
 def moments_distance(
-    unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0, indicators: int = 0
+    unit: Unit, *, columns: int, radius: float, mean_weight: float, box: float = 1.0, indicators: int = 0, lags: int = 0
 ) -> float:
     """D with mu = D / tau for the sums T1 = a sum(x), T2 = sum(x x^T).
 
@@ -110,8 +129,22 @@ def moments_distance(
     `columns` entries that are numbers, together no longer than `radius`, and beside them so many `indicators`: vectors
     of length 1, a 1 at the level of a category. Where cells are protected, no row is clipped, and `box` bounds each of
     its numbers.
+
+    With `lags` the rows are stacks of so many data rows and one more. A data row is in at most lags + 1 of them, and
+    each of these moves by no more than a row that is replaced, or appears, or vanishes: D is lags + 1 times as large
+    (docs/maths/series.md). The number of stacks is released as that of persons' rows is, and costs as little.
     """
     a2 = mean_weight**2
+    if lags:
+        if unit.name == "person":
+            raise InputError(
+                "stacked rows cannot protect persons: how many stacks one person's rows are part of has not been "
+                "bounded. Protect records or readings."
+            )
+        stacked = moments_distance(
+            unit, columns=columns, radius=radius, mean_weight=mean_weight, box=box, indicators=indicators
+        )
+        return (lags + 1) * stacked
     match unit.name:
         case "record" | "person":
             longest = math.hypot(radius, math.sqrt(indicators))
@@ -149,7 +182,7 @@ def mean_weight(radius: float, rows: int, mu: float) -> float:
 
 
 def count_weight(radius: float) -> float:
-    """The weight b = r^2 / sqrt(2) of the number of rows, which moments that protect persons hold with noise tau / b.
+    """The weight b = r^2 / sqrt(2) of the number of rows, which moments of persons or stacks hold with noise tau / b.
 
     It costs nothing: a row that appears or vanishes moves count and sums by sqrt(b^2 + a^2 r^2 + r^4 / 2), which is no
     more than r^2 + a^2, the most that a row which is replaced moves them.

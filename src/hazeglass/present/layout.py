@@ -226,12 +226,14 @@ def _drawn(graph: Any, nodes: list[int]) -> FloatArray:
 def _scaled(links: Any) -> FloatArray:
     """Scaling of the distances, begun by the classical one; a circle keeps nodes with the same links apart."""
     from scipy.sparse.csgraph import shortest_path
-    from sklearn.decomposition import KernelPCA
     from sklearn.manifold import smacof
 
     apart = shortest_path(links, unweighted=True, directed=False) ** 0.6
     angles = 2 * math.pi * np.arange(len(apart)) / len(apart)
-    start = KernelPCA(2, kernel="precomputed", eigen_solver="dense").fit_transform(-(apart**2) / 2)
+    squares = apart**2
+    middle = squares.mean(axis=0)
+    values, vectors = np.linalg.eigh((middle[:, None] + middle - squares - middle.mean()) / 2)
+    start = vectors[:, :-3:-1] * np.sqrt(np.maximum(values[:-3:-1], 0.0))
     start += 0.1 * np.column_stack([np.cos(angles), np.sin(angles)])
     return np.asarray(smacof(apart, init=start, n_init=1, eps=1e-6, normalized_stress=False)[0])
 

@@ -28,7 +28,7 @@ FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
 Save = str | Path | None
 _POSITIVE, _NEGATIVE, _MARK = "#14507a", "#d9822b", "#6b6b6b"  # luminance 0.27, 0.60 and 0.42: apart in grey
-_UNSIGNED = "#7a4fa3"  # as in the report
+UNSIGNED = "#7a4fa3"  # as in the report
 _HOLDS, _BROKEN = "#20639b", "#c0392b"  # a claim that an attack did not refute, or did
 _STYLES = ("-", "--", "-.", ":")
 _MARKERS = ("o", "s", "^", "D", "v", "P")
@@ -61,20 +61,21 @@ def plot_graph(
     strongest = float(np.abs(partial).max()) or 1.0
     thick = 1.0 if len(names) <= 100 else 0.6
     for i, j in zip(*np.nonzero(np.triu(partial, 1)), strict=True):
-        look = _edge_look(partial[i, j], strongest, thick, unsigned is not None and bool(unsigned[i, j]))
+        look = edge_look(partial[i, j], strongest, thick, unsigned is not None and bool(unsigned[i, j]))
         ax.plot(*spots[[i, j]].T, zorder=1, **look)
     dot = 60 if len(names) <= 30 else 24 if len(names) <= 100 else 12
     ax.scatter(spots[:, 0], spots[:, 1], s=dot, facecolor="white", edgecolor="black", linewidth=0.8, zorder=2)
     ax.margins(0.08)
     ax.set_axis_off()
     _edge_legend(ax, partial, unsigned, strongest, thick)
-    _write_names(ax, names, spots, np.count_nonzero(partial, axis=1), dot)
+    write_names(ax, names, spots, np.count_nonzero(partial, axis=1), dot)
     return _saved(ax, save)
 
 
-def _edge_look(value: float, strongest: float, thick: float, unsigned: bool = False) -> dict[str, Any]:
+def edge_look(value: float, strongest: float, thick: float, unsigned: bool = False) -> dict[str, Any]:
+    """How the line of an edge looks."""
     return {
-        "color": _UNSIGNED if unsigned else _POSITIVE if value > 0 else _NEGATIVE,
+        "color": UNSIGNED if unsigned else _POSITIVE if value > 0 else _NEGATIVE,
         "linestyle": (0, (1, 1)) if unsigned else "-" if value > 0 else (0, (4, 2)),
         "linewidth": thick * (0.6 + 3.0 * abs(value) / strongest),
     }
@@ -94,7 +95,7 @@ def _edge_legend(ax: Axes, partial: FloatArray, unsigned: BoolArray | None, stro
     ax.legend(
         handles=[
             Line2D(
-                [], [], label=f"{value:.2g}" if bare else f"{value:+.2g}", **_edge_look(value, strongest, thick, bare)
+                [], [], label=f"{value:.2g}" if bare else f"{value:+.2g}", **edge_look(value, strongest, thick, bare)
             )
             for value, bare in shown
         ],
@@ -108,7 +109,7 @@ def _edge_legend(ax: Axes, partial: FloatArray, unsigned: BoolArray | None, stro
     )
 
 
-def _write_names(ax: Axes, names: Sequence[str], spots: FloatArray, links: npt.NDArray[np.int64], dot: float) -> None:
+def write_names(ax: Axes, names: Sequence[str], spots: FloatArray, links: npt.NDArray[np.int64], dot: float) -> None:
     """Names beside their nodes, none on top of another or of a node; those without space are left out."""
     from matplotlib import patheffects
 
@@ -134,7 +135,7 @@ def _write_names(ax: Axes, names: Sequence[str], spots: FloatArray, links: npt.N
                 continue
             taken.append((x, y, x + wide, y + high))
             place: dict[str, Any] = {"xytext": shift, "textcoords": "offset points", "ha": across, "va": up}
-            ax.annotate(_plain(text), spots[k], fontsize=7, zorder=3, path_effects=halo, **place)
+            ax.annotate(plain_text(text), spots[k], fontsize=7, zorder=3, path_effects=halo, **place)
             break
 
 
@@ -159,7 +160,7 @@ def plot_adjacency(
         columns, rows, marker="o", s=max(1.0, 400 / len(names)), color=_NEGATIVE, edgecolor="white", linewidth=0.3
     )
     if len(names) <= 40:
-        labels = [_plain(names[k]) for k in order]
+        labels = [plain_text(names[k]) for k in order]
         ax.set_xticks(range(len(names)), labels, rotation=90, fontsize=7)
         ax.set_yticks(range(len(names)), labels, fontsize=7)
     size = "|partial correlation|" if unsigned is None else "strength"
@@ -206,7 +207,7 @@ def plot_roc(
         if score.shape != labels.shape:
             raise InputError(f"{label!r} must score each of the {labels.size} pairs, got {score.size} scores.")
         wrong, right, _ = roc_curve(labels, score)
-        name = f"{_plain(label)} ({auc(wrong, right):.2f})"
+        name = f"{plain_text(label)} ({auc(wrong, right):.2f})"
         ax.plot(wrong, right, _STYLES[k % 4], color=_shade(k, len(scores)), label=name)
     ax.set(xlabel="false-positive rate", ylabel="true-positive rate", aspect="equal")
     ax.legend(loc="lower right", fontsize=7, frameon=False)
@@ -220,7 +221,7 @@ def plot_tradeoff(guarantees: Mapping[str, GaussianDP], *, ax: Axes | None = Non
     ax.plot(rates, 1 - rates, color=_MARK, linewidth=0.8, linestyle=":", label="blind guessing")
     for k, (label, guarantee) in enumerate(guarantees.items()):
         missed = [guarantee.tradeoff(float(rate)) for rate in rates]
-        ax.plot(rates, missed, _STYLES[k % 4], color=_shade(k, len(guarantees)), label=_plain(label))
+        ax.plot(rates, missed, _STYLES[k % 4], color=_shade(k, len(guarantees)), label=plain_text(label))
     ax.set(xlabel="false-positive rate of an attack", ylabel="false-negative rate", aspect="equal")
     ax.legend(loc="upper right", fontsize=7, frameon=False)
     return _saved(ax, save)
@@ -245,7 +246,7 @@ def plot_privacy_utility(
             budgets, [min(v) for v in values], [max(v) for v in values], color=shade, alpha=0.15, linewidth=0
         )
         style = _STYLES[k % 4] + _MARKERS[k % 6]
-        ax.plot(budgets, [np.mean(v) for v in values], style, color=shade, markersize=4, label=_plain(label))
+        ax.plot(budgets, [np.mean(v) for v in values], style, color=shade, markersize=4, label=plain_text(label))
     ticks = sorted({epsilon for points in results.values() for epsilon, _ in points})
     ax.set(xscale="log", xlabel="epsilon", ylabel=utility)
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
@@ -279,7 +280,7 @@ def plot_audit(result: AuditResult, *, ax: Axes | None = None, save: Save = None
     ticks = [tick for tick in (0.01, 0.1, 0.5, 0.7, 0.85, 1.0, 1.5, 2.0, 4.0, 8.0, 16.0) if low <= tick <= high]
     ax.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     ax.minorticks_off()
-    ax.set_yticks(range(len(lines)), [_plain(line) for line in lines], fontsize=8)
+    ax.set_yticks(range(len(lines)), [plain_text(line) for line in lines], fontsize=8)
     ax.invert_yaxis()
     ax.grid(axis="x", alpha=0.3)
     ax.set_xlabel("certified mu / claimed mu (beyond 1 the claim is broken)")
@@ -291,21 +292,22 @@ def plot_audit(result: AuditResult, *, ax: Axes | None = None, save: Save = None
 
 def check_picture(path: Path) -> None:
     """Say what stands in the way of a picture, before minutes are spent on what it shows."""
-    _check_matplotlib()
+    check_matplotlib()
     if path.suffix.lower() not in _FORMATS:
         raise OutputError(f"a picture is saved as {', '.join(_FORMATS)}, got {path.name!r}.")
     if not path.parent.is_dir():
         raise OutputError(f"the folder {str(path.parent)!r} for the picture does not exist. Make it first.")
 
 
-def _check_matplotlib() -> None:
+def check_matplotlib() -> None:
+    """Say what to install where it is missing."""
     if importlib.util.find_spec("matplotlib") is None:
         raise MissingExtraError("pictures need matplotlib. Install it with: pip install 'hazeglass[plot]'")
 
 
 def _axes(ax: Axes | None, size: tuple[float, float]) -> Axes:
     """The caller's Axes, or those of a new figure that no window manager keeps."""
-    _check_matplotlib()
+    check_matplotlib()
     if ax is not None:
         return ax
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -349,7 +351,7 @@ def _shade(k: int, count: int) -> tuple[float, float, float]:
     return float(red), float(green), float(blue)
 
 
-def _plain(name: str) -> str:
+def plain_text(name: str) -> str:
     """Text, never a formula: a dollar sign would start one. What has no shape has no place in a picture either: SVG
     cannot hold all of it, and a PDF is not written at all for some of it."""
     return "".join(c if c.isprintable() else "\ufffd" for c in str(name)).replace("$", r"\$")

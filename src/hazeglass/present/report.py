@@ -17,12 +17,11 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from hazeglass.guarantee.explain import explain
-from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.units import Unit
 from hazeglass.present.charts import Axis, Line, chart, shape_pictures
+from hazeglass.present.lagged import lagged_layer, switch_style
 from hazeglass.present.layout import FOLDED, LARGE, Drawing
 from hazeglass.present.pages import drawing_library, raw_template, render
+from hazeglass.present.sentences import agreement, fit_sentences, made_of, promise_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -42,28 +41,25 @@ _LINKED = (
 _MOST_HUBS = 12
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "export.js", "controls.js")
-_FUNCTIONS = {"hermite": "with its square and its cube", "cosines": "as three waves of its rank"}
+_NUMBERS = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value", "strength", "disagreement_p")
 _MOST_ODDS = 12  # tables of the strongest edges; fit.json has more
 _SHAPES = ("linear", "curved", "levels")  # as numbers on the page
-_CRITERIA = {
-    "ebic": "the extended Bayesian information criterion",
-    "stars": "stability of the graph under resampling",
-    "cv": "cross-validation",
-    "mse": "the expected squared error",
-}
 
 FloatArray = npt.NDArray[np.float64]
 Edge = Mapping[str, Any]
 
 
-def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str:
+def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any], lagged: pa.Table | None = None) -> str:
     """The page for a graph: `edges` has one row per pair of names, with the columns of edges.csv."""
     common = {
         "fit": fit,
         "distrusted": fit.get("distrusted"),
-        "promise": _promise(fit),
+        "promise": promise_of(fit),
         "curved": "strength" in edges.column_names,
         "levels": bool(fit.get("categorical")),
+        "apart": "disagreement_p" in edges.column_names,
+        "made_of": made_of(fit),
+        "several": bool(fit.get("releases")),
         "odds": fit.get("odds", ())[:_MOST_ODDS],
         "shapes": shape_pictures(fit.get("shapes", ())),
         "sentences": fit_sentences(fit),
@@ -74,6 +70,8 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
     }
     pairs, library = Pairs.of(names, edges), drawing_library()
     common["hubs"] = hubs(names, pairs)
+    common["lagged"] = lagged_layer(names, lagged, fit)
+    common["switch"] = switch_style() if common["lagged"] else ""
     if library is None or fit.get("distrusted"):  # a page that moves is about edges, of which there are none then
         return render("report_static.html", **common, **_still(names, edges, pairs))
     ours = "\n".join(raw_template(f"report/{name}") for name in _SCRIPTS)
@@ -92,6 +90,8 @@ def report(names: Sequence[str], edges: pa.Table, fit: Mapping[str, Any]) -> str
 def _banners(fit: Mapping[str, Any], edges: pa.Table) -> list[tuple[str, str]]:
     """What a reader must know before looking at the picture: a few words, and the rest."""
     said, hidden = [], list(fit.get("hidden_columns", ()))
+    if (fit.get("disagreement") or {}).get("pairs_that_differ"):
+        said.append(("The releases do not agree.", agreement(fit)))
     if hidden:
         some = ", ".join(hidden[:8]) + (f" and {len(hidden) - 8} more" if len(hidden) > 8 else "")
         rest = f"The release says too little about {some}: no edge of theirs could be found here."
@@ -102,16 +102,9 @@ def _banners(fit: Mapping[str, Any], edges: pa.Table) -> list[tuple[str, str]]:
             f"No pair stands out of noise and chance at a false-discovery rate of {100 * fit['fdr']:g} %. That is no "
             f"proof of independence: data {source} cannot tell faint dependence from none."
         )
-        said.append(("No edge was found.", rest))
+        now = " of columns that move together now" if fit.get("series") else ""
+        said.append((f"No edge{now} was found.", rest))
     return said
-
-
-def _promise(fit: Mapping[str, Any]) -> tuple[str, ...]:
-    """What the release promises; clean rows promise nothing."""
-    if fit["mu"] is None:
-        return ("Nothing: these are clean rows, not a release. Whoever sees this page may learn about single rows.",)
-    unit = Unit(fit["unit"], fit["unit_readings"], fit["unit_max_rows"])
-    return tuple(explain(GaussianDP(fit["mu"]), unit, fit["delta"]).promise)
 
 
 def embedded_json(value: Any) -> Markup:
@@ -170,59 +163,6 @@ def _paths(fit: Mapping[str, Any]) -> list[dict[str, Any]]:
     return charts
 
 
-def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
-    """How a fit went, for people who did not write the solver, from the record in fit.json."""
-    gap, gentle = abs(float(fit["duality_gap"])), fit.get("alpha_for_inference")
-    exact = "the estimate is the exact optimum for all purposes"
-    verdict = exact if gap <= 1e-4 else "it stopped early: read with care"
-    sentences = [
-        _penalty(fit),
-        f"The solver {fit['solver']} took {fit['iterations']} iterations and proves that no other "
-        f"estimate is better by more than {gap:.1g} (duality gap): {verdict}.",
-        _covariance(float(fit["smallest_eigenvalue"])),
-    ]
-    if fit.get("dependence") == "curved":
-        sentences.append(
-            f"Each column entered {_FUNCTIONS[fit.get('functions', 'hermite')]}, so edges may be curved. The linear "
-            "part is the partial correlation of the columns themselves; p and q are for the whole dependence, and ask "
-            "whether it is more than a path through a third column could leave. Strengths are smoothed by "
-            f"{fit['ridge']:.2g}, the size of the noise."
-        )
-    if fit.get("categorical"):
-        sentences.append(
-            f"{len(fit['categorical'])} of the columns {'has' if len(fit['categorical']) == 1 else 'have'} levels "
-            "without an order. Strengths are 0 to 1 for every kind: partial correlations without their sign, and "
-            "Cramer's V with all other columns held fixed, less what noise alone would add. Ordered columns were read "
-            "as cuts of a hidden normal, so their partial correlations are those of what lies behind them."
-        )
-    sentences.append(
-        f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
-        f"{'data has' if fit['form'] == 'rows' else 'release stands for'} {fit['n']:,} rows."
-    )
-    if fit.get("skipped"):
-        sentences.append(str(fit["skipped"]))
-    if gentle is not None and gentle != fit["alpha"]:
-        sentences.append(f"Intervals and q-values come from a de-biased fit at the gentler penalty {gentle:.3g}.")
-    return [*sentences, *map(str, fit["notes"])]
-
-
-def _penalty(fit: Mapping[str, Any]) -> str:
-    method, tried = fit["alpha_chosen_by"], len(fit["path"])
-    if method == "given":
-        return f"The penalty {fit['alpha']:.4g} was given, not chosen from the data."
-    of = f" among {tried} candidates" if tried else ""
-    return f"The penalty {fit['alpha']:.4g} was chosen{of} by {_CRITERIA.get(method, method)}."
-
-
-def _covariance(smallest: float) -> str:
-    if smallest > 0:
-        return f"The covariance after removing the noise is positive definite (smallest eigenvalue {smallest:.3g})."
-    return (
-        f"The covariance after removing the noise is indefinite (smallest eigenvalue {smallest:.3g}): the noise is "
-        "larger than the weakest direction of the data, and the penalty holds the estimate together there."
-    )
-
-
 @dataclass(frozen=True, eq=False)
 class Pairs:
     """The columns of edges.csv as arrays, with nodes as numbers."""
@@ -240,8 +180,7 @@ class Pairs:
 
         known = pa.array(names)
         ends = [pc.index_in(edges[key], known).to_numpy().astype(np.int64) for key in ("source", "target")]
-        kept = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value", "q_value", "strength")
-        numbers = {key: edges[key].to_numpy().astype(np.float64) for key in kept if key in edges.column_names}
+        numbers = {key: edges[key].to_numpy().astype(np.float64) for key in _NUMBERS if key in edges.column_names}
         if "shape" in edges.column_names:
             numbers["curved"] = np.array(
                 [_SHAPES.index(shape) for shape in edges["shape"].to_pylist()], dtype=np.float64
@@ -279,6 +218,8 @@ def page_data(names: Sequence[str], pairs: Pairs, fdr: float, total: int) -> dic
     edges |= {short: _packed(pairs.numbers[key][kept]) for short, key in packed.items() if key in pairs.numbers}
     if "curved" in pairs.numbers:
         edges["c"] = pairs.numbers["curved"][kept].astype(int).tolist()
+    if "disagreement_p" in pairs.numbers:
+        edges["d"] = _short(pairs.numbers["disagreement_p"][kept])
     return {
         "names": list(names),
         **_spots(drawing),

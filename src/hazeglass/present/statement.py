@@ -90,6 +90,7 @@ def _stages(manifest: Manifest) -> list[str]:
 
     def alike(stage: Stage) -> tuple[str, str, bool]:
         of = {"presence": f"which cells of {len(stage.of)} columns are there", "cosines": "cosines of ranks"}
+        of["seasons"] = "means by hour or weekday"
         return f"{stage.mu:.4g}", of.get(stage.features, "the columns"), stage.clipped
 
     words = []
@@ -192,10 +193,29 @@ def _public_facts(manifest: Manifest) -> list[str]:
         facts = ["The number of persons is public, and so is the number of rows that each of them has."]
     else:
         facts = ["The number of persons is public. How many rows they have is not: it is released with noise."]
+    if (period := manifest.period) is not None:
+        facts.append(
+            f"Only rows with {period.column} = {period.value} are in this release. Which rows these are is public, and "
+            "so is their number; a row is in the releases of one period and of no other."
+        )
     if manifest.order == "shuffled":
         facts.append("The rows were put into a random order that is not recorded.")
     elif manifest.order == "kept":
         facts.append("The order of the rows is public: they stand as they did in the data.")
+    if manifest.series is not None:
+        series = manifest.series
+        facts.append(
+            f"Rows are in time: each was taken together with the {_before(series.lags)} before it. That rows "
+            f"stand where they do in the data is public; {series.in_words}. How many rows do is released with noise, "
+            "and where a row's order cannot be read, no row is taken together with it."
+        )
+        if series.seasons:
+            facts.append(f"Means by {' and '.join(series.seasons)} were released with noise and taken off first.")
+    elif manifest.form != "table":
+        facts.append(
+            "Rows are declared independent: error bars made from this release suppose that no row says anything of the "
+            "next. The promise does not."
+        )
     if any(column.levels for column in manifest.columns):
         facts.append("Levels are a public list: a cell that held anything else counts as missing.")
     if manifest.unit.together > 1:
@@ -215,6 +235,10 @@ def _public_facts(manifest: Manifest) -> list[str]:
             "because one takes the rows behind it, which are other people's, into its own."
         )
     return facts
+
+
+def _before(lags: int) -> str:
+    return "row" if lags == 1 else f"{lags} rows"
 
 
 def _curve(words: Explanation) -> Markup:

@@ -23,12 +23,14 @@ from hazeglass.guarantee.units import SEARCH_STEPS, Unit, bisect_radius, fewest_
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
+from hazeglass.publisher.warehouse import QueriedRows
 
 __all__ = [
     "RADIUS_SHARE",
     "SEARCH_STEPS",
     "answer_noise",
     "clip_to_lattice",
+    "inner_radius",
     "lattice_rows",
     "lattice_steps",
     "private_radius",
@@ -57,7 +59,7 @@ def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> Fl
     """
     scaled = rows * steps
     if radius is not None:
-        longest = _inner_radius(rows.shape[1], steps, radius)
+        longest = inner_radius(rows.shape[1], steps, radius)
         scaled *= (longest / np.maximum(row_lengths(scaled), longest))[:, None]
     return np.rint(scaled, out=scaled)
 
@@ -68,7 +70,7 @@ def lattice_rows(rows: FloatArray, centre: FloatArray, stage: Stage) -> FloatArr
 
     scored = stage.scored
     if scored:
-        longest = _inner_radius(scored, stage.steps, stage.radius) if stage.clipped else math.inf
+        longest = inner_radius(scored, stage.steps, stage.radius) if stage.clipped else math.inf
         to_lattice(rows[:scored], centre[:scored], float(stage.steps), longest)
     rows[scored:] *= stage.steps  # indicators: a level is so many whole steps, and no row of them is too long
     return rows
@@ -91,7 +93,7 @@ def lattice_steps(n: int, largest: float, tau: float, weight: float, scored: int
     raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
-def _inner_radius(columns: int, steps: int, radius: float) -> float:
+def inner_radius(columns: int, steps: int, radius: float) -> float:
     """The ball that leaves the rounding its place, and the arithmetic its errors: the promise hangs on no last bit.
 
     With R = radius * steps and p columns, a squared length summed up in any order is at least 1 - p u of the true one
@@ -125,6 +127,8 @@ def private_radius(rows: Rows, unit: Unit, mu: float, engine: Engine, bits: BitS
 
 def rows_within(rows: Rows, grid: FloatArray, engine: Engine) -> IntArray:
     """How many rows are at most as long as each radius: secret."""
+    if isinstance(rows, QueriedRows):
+        return rows.within(grid)
     histogram = np.zeros(grid.size + 1, dtype=np.int64)
     for part in rows.run(engine, _PieceLengths(tuple(grid.tolist()))):
         histogram += part

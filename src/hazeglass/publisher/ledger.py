@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING
 
 from hazeglass._files import flush, take_name
 from hazeglass.errors import HazeglassError, InputError, OutputError, PrivacyRefusal
-from hazeglass.guarantee.budget import RECORD, Charge, compose, remaining
+from hazeglass.guarantee.budget import RECORD, Charge, remaining, spent
 from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.ledger_events import (
     APPLICATION_ID,
@@ -45,6 +45,7 @@ from hazeglass.publisher.ledger_events import (
     fold,
     read_events,
 )
+from hazeglass.publisher.period import canonical_period
 
 if TYPE_CHECKING:  # a ledger opens at once, without numpy
     import numpy as np
@@ -127,29 +128,31 @@ class Ledger:
         return ledger
 
     def charge(self, charge: Charge) -> Entry:
-        """Take the budget for a release, on disk when this returns; the entry's id is for what follows."""
+        """Take the budget for a release, on disk when this returns; the entry's digest is for what follows."""
         with self._transaction(write=True) as (connection, events):
             budget, entries = fold(events)
             check_charge(budget, entries, charge)
             event = charge_event(charge, len(entries) + 1, _now())
             return entry_of(append(connection, event, previous=events[-1]))
 
-    def check(self, charge: Charge) -> None:
-        """Refuse what `charge` would refuse, and write nothing."""
+    def check(self, charge: Charge) -> float:
+        """Refuse what `charge` would refuse, and write nothing; how much is left for such a release."""
         with self._transaction(write=False) as (_, events):
-            check_charge(*fold(events), charge)
+            budget, entries = fold(events)
+            check_charge(budget, entries, charge)
+        return remaining(budget.mu_total, [entry.charge for entry in entries if entry.counts], charge)
 
-    def begin_drawing(self, identifier: int) -> None:
+    def begin_drawing(self, digest: str) -> None:
         """Say that noise is about to be drawn for this charge. From here on it cannot be given back."""
-        self._settle(identifier, "draw", allowed=("charged", "drawn"))
+        self._settle(digest, "draw", allowed=("charged", "drawn"))
 
-    def confirm(self, identifier: int) -> None:
+    def confirm(self, digest: str) -> None:
         """Say that the release is complete. It must have announced its draws: a release without noise is none."""
-        self._settle(identifier, "confirm", allowed=("drawn",))
+        self._settle(digest, "confirm", allowed=("drawn",))
 
-    def refund(self, identifier: int) -> None:
+    def refund(self, digest: str) -> None:
         """Give the budget back because nothing was drawn."""
-        self._settle(identifier, "refund", allowed=("charged",))
+        self._settle(digest, "refund", allowed=("charged",))
 
     def history(self) -> list[Entry]:
         """Every charge ever made, in order."""
@@ -161,14 +164,14 @@ class Ledger:
         with self._transaction(write=False) as (_, events):
             budget, entries = fold(events)
         counted = [entry for entry in entries if entry.counts]
-        mus = [entry.charge.mu for entry in counted]
+        charges = [entry.charge for entry in counted]
         return Summary(
             dataset=budget.dataset,
             unit=budget.unit,
             id_column=budget.id_column,
             mu_total=budget.mu_total,
-            mu_spent=compose(mus),
-            mu_remaining=remaining(budget.mu_total, mus),
+            mu_spent=spent(charges),
+            mu_remaining=remaining(budget.mu_total, charges),
             epsilon=budget.epsilon,
             delta=budget.delta,
             total_variation=sum(entry.charge.total_variation for entry in counted),
@@ -194,17 +197,21 @@ class Ledger:
                     )
         return [fault for fault in faults if fault]
 
-    def _settle(self, identifier: int, kind: str, allowed: tuple[str, ...]) -> None:
+    def _settle(self, digest: str, kind: str, allowed: tuple[str, ...]) -> None:
+        """A charge is known by its digest: under its number stands another where an older copy was put back."""
         with self._transaction(write=True) as (connection, events):
-            states = {entry.id: entry.state for entry in fold(events)[1]}
-            if identifier not in states:
-                raise InputError(f"The ledger {self.path} has no charge {identifier}; it holds {len(states)}.")
-            if states[identifier] not in allowed:
+            entry = next((entry for entry in fold(events)[1] if entry.digest == digest), None)
+            if entry is None:
+                raise PrivacyRefusal(
+                    f"The ledger {self.path} does not hold the charge that this is about: another copy was put in its "
+                    "place while a release was made. Find out which copy is the newest, and publish again with that."
+                )
+            if entry.state not in allowed:
                 raise InputError(
-                    f"Charge {identifier} of {self.path} is {states[identifier]}; '{kind}' needs it to be "
+                    f"Charge {entry.id} of {self.path} is {entry.state}; '{kind}' needs it to be "
                     f"{' or '.join(allowed)}. What noise was drawn for stays spent."
                 )
-            append(connection, Event(kind, identifier, _now()), previous=events[-1])
+            append(connection, Event(kind, entry.id, _now()), previous=events[-1])
 
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[tuple[sqlite3.Connection, list[Event]]]:
@@ -292,10 +299,10 @@ class AnnouncedBits:
 
 
 class Account:
-    """The charge of one release."""
+    """The charge of one release, by its digest."""
 
-    def __init__(self, ledger: Ledger, identifier: int) -> None:
-        self._ledger, self._identifier = ledger, identifier
+    def __init__(self, ledger: Ledger, digest: str) -> None:
+        self._ledger, self._digest = ledger, digest
         self._lock = threading.Lock()
         self.drawn = False
 
@@ -305,15 +312,15 @@ class Account:
             return
         with self._lock:
             if not self.drawn:
-                self._ledger.begin_drawing(self._identifier)
+                self._ledger.begin_drawing(self._digest)
                 self.drawn = True
 
     def close(self, *, complete: bool) -> None:
         """Confirm a complete release; give the budget back only where nothing was drawn."""
         if complete:
-            self._ledger.confirm(self._identifier)
+            self._ledger.confirm(self._digest)
         elif not self.drawn:
-            self._ledger.refund(self._identifier)
+            self._ledger.refund(self._digest)
 
 
 def charge_of(plan: Plan, draws: int = 0) -> Charge:
@@ -324,7 +331,11 @@ def charge_of(plan: Plan, draws: int = 0) -> Charge:
             "a column of a file without names: another plan could give it to another. Add a line of names to the file, "
             "and remove header and names from the plan's [text]."
         )
-    return Charge(plan.guarantee.mu, plan.title, draws * _TOTAL_VARIATION_PER_DRAW, plan.unit, plan.id_column)
+    loss = draws * _TOTAL_VARIATION_PER_DRAW
+    if plan.rows_of is None:
+        return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
+    cells, reading = canonical_period(plan.rows_of.value, plan.text)
+    return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, None, plan.rows_of, cells, reading)
 
 
 @contextmanager
@@ -345,7 +356,7 @@ def charged(
     ledger = Ledger.open(path)
     dataset = ledger.summary().dataset
     entry = ledger.charge(charge_of(plan, draws))
-    account = Account(ledger, entry.id)
+    account = Account(ledger, entry.digest)
     try:
         yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)
         account.close(complete=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, check_fits
-from hazeglass.guarantee.units import Unit
+from hazeglass.guarantee.units import Period, Unit
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
@@ -49,6 +49,7 @@ CREATE TABLE events (
 )
 """
 _TYPES = [str, int, str, str, float, float, int, str]
+_OF_A_PERIOD = ("period", "cells", "reading")
 _KINDS = ("budget", "charge", "draw", "confirm", "refund")
 
 
@@ -139,6 +140,8 @@ def charge_event(charge: Charge, identifier: int, at: str) -> Event:
     """
     facts = asdict(charge)
     mu, total_variation = facts.pop("mu"), facts.pop("total_variation")
+    if charge.period is None:
+        facts = {key: value for key, value in facts.items() if key not in _OF_A_PERIOD}
     text = json.dumps({**facts, "nonce": secrets.token_hex(16)})
     return Event("charge", identifier, at, text, mu, total_variation)
 
@@ -147,6 +150,8 @@ def _charge(event: Event) -> Charge:
     """The charge; refused where it says more than this hazeglass knows, because that may be about what it costs."""
     facts = json.loads(event.text)
     del facts["nonce"]
+    if "period" in facts:
+        facts["period"] = Period(**facts["period"])
     try:
         return Charge(mu=event.mu, total_variation=event.total_variation, **{**facts, "unit": Unit(**facts["unit"])})
     except TypeError:
@@ -174,7 +179,7 @@ def check_charge(budget: Budget, entries: list[Entry], charge: Charge) -> None:
             f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
             f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
         )
-    check_fits(budget.dataset, budget.mu_total, [entry.charge.mu for entry in entries if entry.counts], charge.mu)
+    check_fits(budget.dataset, budget.mu_total, [entry.charge for entry in entries if entry.counts], charge)
 
 
 def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
@@ -196,12 +201,18 @@ def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], l
             "was cut off, or an older copy was put back."
         )
     charge = entry.charge
-    if (charge.mu, charge.unit, charge.label) != (manifest.mu, manifest.unit, manifest.title):
+    stated = manifest.mu, manifest.unit, manifest.title, manifest.period
+    if (charge.mu, charge.unit, charge.label, charge.period) != stated:
         return (
-            f"{name} promises mu = {manifest.mu:.6g} for {manifest.unit.in_words}, and charge {entry.id}, which it "
-            f"names, is {charge.label!r} with mu = {charge.mu:.6g} for {charge.unit.in_words}."
+            f"{name} promises mu = {manifest.mu:.6g} for {manifest.unit.in_words}{_where(manifest.period)}, and charge "
+            f"{entry.id}, which it names, is {charge.label!r} with mu = {charge.mu:.6g} for {charge.unit.in_words}"
+            f"{_where(charge.period)}."
         )
     return None
+
+
+def _where(period: Period | None) -> str:
+    return "" if period is None else f" in {period.column} {period.value!r}"
 
 
 def fold(events: list[Event]) -> tuple[Budget, list[Entry]]:

@@ -42,8 +42,10 @@ from hazeglass.publisher.noise import draw
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource, keystream
 from hazeglass.publisher.rows import Block, Cells, Rows
+from hazeglass.publisher.warehouse import QueriedRows
 
 __all__ = [
+    "ColumnTable",
     "Encoder",
     "LevelTable",
     "NoisyMarginals",
@@ -102,7 +104,7 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
         mu = own.take(1.0 if last else LOOK_SHARE)
         noise = count_noise(plan.unit, p, mu)
         if known:
-            borders = [next_borders(one, noise.scale / size) for one in known]
+            borders = [next_borders(one, noise.scale / size, last=last) for one in known]
         exact = np.concatenate(exact_counts(rows, borders, engine))
         noisy = noisy_counts(exact, noise, bits)
         deviation, ends = math.sqrt(noise.variance), np.cumsum([one.size for one in borders])
@@ -132,6 +134,8 @@ def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> In
 
 def exact_counts(rows: Rows, borders: Sequence[FloatArray], engine: Engine) -> list[IntArray]:
     """How many cells of each column lie in each leaf, and how many are missing: secret."""
+    if isinstance(rows, QueriedRows):
+        return rows.counts(borders)
     total = [np.zeros(one.size, dtype=np.int64) for one in borders]
     for part in rows.run(engine, _PieceCounts(tuple(one[1:-1] for one in borders))):
         for one, added in zip(total, part, strict=True):
@@ -170,7 +174,7 @@ def standard_of(columns: Sequence[Marginal]) -> Standard:
 
 
 @dataclass(frozen=True, eq=False)
-class _ColumnTable:
+class ColumnTable:
     """How the cells of one column become entries: features/marginal.py, with a guide and the values of its features."""
 
     step: float
@@ -212,15 +216,21 @@ class Encoder:
     box     entries are moved into [-box, box], where cells are protected
     tables  scores and their cosines; for a categorical column indicators of its levels, which stand behind all others
     key     of the draws: secret, so that it is neither shown nor sent with the rest (:meth:`without_key`)
+    lags    how many rows before it a row is stacked with (publisher/stacks.py); 0 where rows stand alone
+    seasons how many levels each season has whose indicators stand behind the columns
+    means   what is taken off the columns in each level of each season (features/seasons.py)
     """
 
     scale: Scale
     features: FeatureKind
     of: tuple[int, ...] = ()
     standard: Standard | None = None
-    tables: tuple[_ColumnTable | LevelTable, ...] = ()
+    tables: tuple[ColumnTable | LevelTable, ...] = ()
     key: bytes = field(default=b"", repr=False)
     box: float | None = None
+    lags: int = 0
+    seasons: tuple[int, ...] = ()
+    means: tuple[FloatArray, ...] = ()
 
     @classmethod
     def of_scores(
@@ -236,14 +246,19 @@ class Encoder:
     @property
     def levels(self) -> tuple[int, ...]:
         """How many levels each categorical column has."""
-        return tuple(one.levels for one in self.tables if isinstance(one, LevelTable))
+        return self.seasons or tuple(one.levels for one in self.tables if isinstance(one, LevelTable))
 
     def width(self, columns: int) -> int:
-        """How many features a row has, but for indicators of levels."""
-        return ((len(self.of) or columns) - len(self.levels)) * DEGREES[self.features]
+        """How many features a row has, but for indicators of levels; of a stack, those of all its rows."""
+        return self.alone(columns) * (self.lags + 1)
+
+    def alone(self, columns: int) -> int:
+        """How many one row of the data has."""
+        apart = 0 if self.seasons else len(self.levels)
+        return ((len(self.of) or columns) - apart) * DEGREES[self.features]
 
     def rows(self, cells: Cells, block: Block, start: int, out: FloatArray) -> None:
-        """Fill `out`, one row per feature, from a block whose first row has the number `start`."""
+        """Fill `out`, one row per feature of a data row, from a block whose first row has the number `start`."""
         if self.scale == "public":
             cells.unit_box(block, out=out)
             return
@@ -251,7 +266,9 @@ class Encoder:
         if self.features == "presence":
             chosen = units[list(self.of)] if self.of else units
             np.copyto(out, np.where(np.isnan(chosen), -1.0, 1.0))
-        elif self.standard is not None:
+            return
+        own, out = out, out[: len(units)] if self.seasons else out
+        if self.standard is not None:
             centre, scale = (np.array(part)[:, None] for part in (self.standard.centre, self.standard.scale))
             np.copyto(out, np.nan_to_num((units - centre) / scale, nan=0.0))
             largest = self.box or self.standard.largest
@@ -259,11 +276,25 @@ class Encoder:
             np.divide(np.rint(out * LINEAR_STEPS, out=out), LINEAR_STEPS, out=out)
         else:
             self._scores(units, self.key or cells.key, start, out)
+        self._in_season(cells, len(units), start, own)
+
+    def _in_season(self, cells: Cells, columns: int, start: int, out: FloatArray) -> None:
+        """Take off means by season, or put indicators of the seasons' levels behind the columns."""
+        if not self.seasons and not self.means:
+            return
+        codes, behind = cells.codes(start, out.shape[1]), columns
+        for size, own in zip(self.seasons, codes, strict=False):
+            out[behind : behind + size] = np.arange(size)[:, None] == own
+            behind += size
+        for means, own in zip(self.means, codes, strict=False):
+            out[:columns] -= np.where(own < 0, 0.0, means.T[:, own])
+        if self.means and self.box is not None:
+            np.clip(out, -self.box, self.box, out=out)
 
     def _scores(self, units: FloatArray, key: bytes, start: int, out: FloatArray) -> None:
         from hazeglass.publisher.kernels import indicate_levels, score_cells
 
-        size, done, behind = DEGREES[self.features], 0, self.width(len(units))
+        size, done, behind = DEGREES[self.features], 0, self.alone(len(units))
         words = _words(key, len(units), start, units.shape[1])
         for k, (table, cells) in enumerate(zip(self.tables, units, strict=True)):
             own = np.ascontiguousarray(words[:, k])
@@ -285,7 +316,7 @@ class Encoder:
             done += size
 
 
-def _table(known: Marginal, features: FeatureKind, box: float | None) -> _ColumnTable | LevelTable:
+def _table(known: Marginal, features: FeatureKind, box: float | None) -> ColumnTable | LevelTable:
     if isinstance(known, Levels):
         return LevelTable.of(known)
     found = score_table(known)
@@ -294,7 +325,7 @@ def _table(known: Marginal, features: FeatureKind, box: float | None) -> _Column
         values = np.rint(cosines(scores) * STEPS) / STEPS
     else:
         values = (scores if box is None else np.clip(scores, -box, box))[:, None]
-    return _ColumnTable(known.step, found.cuts, _guide_of(found.cuts), found.first, found.draws, values)
+    return ColumnTable(known.step, found.cuts, _guide_of(found.cuts), found.first, found.draws, values)
 
 
 def _words(key: bytes, columns: int, start: int, rows: int) -> npt.NDArray[np.uint32]:

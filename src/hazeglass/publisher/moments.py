@@ -18,15 +18,24 @@ from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
 from hazeglass.bundle.moments import ReleasedMoments, most_counts, stage_features
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import FeatureKind
-from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
-from hazeglass.features.shaping import BOX, MOST_STAGES, Shape, first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, STEPS, Marginal
+from hazeglass.features.seasons import SEASON_SHARE, season_means
+from hazeglass.features.shaping import (
+    BOX,
+    LINEAR_STEPS,
+    MOST_STAGES,
+    Shape,
+    first_shape,
+    largest_entry,
+    next_shape,
+    stage_radius,
+)
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
 from hazeglass.publisher.clip import (
     RADIUS_SHARE,
     answer_noise,
-    lattice_rows,
     lattice_steps,
     private_radius,
     radius_grid,
@@ -43,7 +52,8 @@ from hazeglass.publisher.marginals import (
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.randomness import BitSource
-from hazeglass.publisher.rows import Block, Cells, Rows
+from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.sums import PieceSums, exact_sums
 
 __all__ = [
     "Drawn",
@@ -60,9 +70,6 @@ __all__ = [
     "publish_moments",
     "stage_of",
 ]
-
-_TILE_CELLS = 1 << 18
-_FEWEST_TILE_ROWS, _MOST_TILE_ROWS = 1 << 10, 1 << 14
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -132,25 +139,39 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
     missing = marginals.often_missing
     if len(missing) > 1:
         encoder = presence_encoder(plan, missing)
-        stage = stage_of(plan.unit, rows.public_size, budget.take(PRESENCE_SHARE), len(missing), encoder)
+        share = budget.take(PRESENCE_SHARE)
+        stage = stage_of(plan.unit, rows.public_size, share, encoder.width(len(missing)), encoder)
         stages.append(_run_stage(rows, stage, encoder, engine, bits))
     encoder = column_encoder(plan, marginals.columns, bits.key())
+    if plan.series is not None and plan.series.seasons:
+        seasons = replace(encoder, features="seasons", seasons=plan.series.season_levels, lags=0)
+        shape = first_shape(len(plan.columns), shaped=False, beside=sum(seasons.seasons))
+        stage = stage_of(plan.unit, rows.public_size, budget.take(SEASON_SHARE), shape.length, seasons, shape)
+        stages.append(_run_stage(rows, stage, seasons, engine, bits))
+        encoder = replace(encoder, means=means_of(stages[-1], plan.scale))
     shaped = encoder.features == "columns" and encoder.box is None
     stages += _shaped_stages(rows, plan, encoder, budget, engine, bits, shaped=shaped)
     return Drawn(tuple(stages), marginals, encoder.standard)
 
 
+def means_of(noisy: NoisyMoments, scale: str) -> tuple[FloatArray, ...]:
+    """What is taken off by season, from a stage's released moments."""
+    steps = LINEAR_STEPS if scale == "linear" else STEPS
+    return tuple(season_means(noisy.second, noisy.stage.levels, float(noisy.second_noise_sd), steps))
+
+
 def presence_encoder(plan: Plan, missing: tuple[int, ...]) -> Encoder:
     """Whether the cells of these columns are there."""
-    return Encoder(plan.scale, "presence", of=missing, box=1.0 if _boxed(plan.unit) else None)
+    return Encoder(plan.scale, "presence", of=missing, box=1.0 if _boxed(plan.unit) else None, lags=plan.stacked)
 
 
 def column_encoder(plan: Plan, columns: Sequence[Marginal], key: bytes) -> Encoder:
     """Scores, their cosines, or standardised cells, by what the counts said of every column."""
     box = BOX if _boxed(plan.unit) else None
     if plan.scale == "linear":
-        return Encoder("linear", "columns", standard=standard_of(columns), box=box)
-    return Encoder.of_scores(columns, "cosines" if plan.dependence == "curved" else "columns", key, box)
+        return Encoder("linear", "columns", standard=standard_of(columns), box=box, lags=plan.stacked)
+    made = Encoder.of_scores(columns, "cosines" if plan.dependence == "curved" else "columns", key, box)
+    return replace(made, lags=plan.stacked)
 
 
 def _boxed(unit: Unit) -> bool:
@@ -173,7 +194,8 @@ def _shaped_stages(
         if shape.share == 1.0:
             return
         noise_sd = float(noisy.second_noise_sd)
-        shape = next_shape(shape, stage.radius, noisy.mean, noisy.second, noise_sd, number, largest)
+        seasonal = bool(encoder.means)
+        shape = next_shape(shape, stage.radius, noisy.mean, noisy.second, noise_sd, number, largest, seasonal=seasonal)
 
 
 def plain_stage(plan: Plan, n: int, mu: float, radius: float | None = None) -> Stage:
@@ -191,19 +213,21 @@ def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, sha
     """A stage of an adaptive release that spends `mu` on rows of about this squared length."""
     mapped = shape is not None and shape.map is not None
     centre = np.zeros(round(length)) if shape is None else shape.whole_centre
-    levels = encoder.levels
+    levels, lags = encoder.levels, encoder.lags
     if encoder.features == "presence":
         radius = math.sqrt(centre.size)
-        made = _stage(unit, n, mu, radius, centre, box=encoder.box, features="presence", of=encoder.of)
+        made = _stage(unit, n, mu, radius, centre, box=encoder.box, features="presence", of=encoder.of, lags=lags)
     elif encoder.box is not None:
         radius = math.sqrt(centre.size - sum(levels)) * encoder.box
-        made = _stage(unit, n, mu, radius, centre, box=encoder.box, levels=levels)
+        kind = encoder.features
+        made = _stage(unit, n, mu, radius, centre, box=encoder.box, features=kind, levels=levels, lags=lags)
     else:
         scored, radius = centre.size > sum(levels), 0.0
         if scored:
             doubt = (0.0, 1.0) if shape is None else shape.doubt
-            radius = stage_radius(encoder.features, length, n, mu, *doubt, indicators=len(levels))
-        made = _stage(unit, n, mu, radius, centre, features=encoder.features, levels=levels)
+            # Noise on stacks is that of so many times less budget, and the radius follows the noise.
+            radius = stage_radius(encoder.features, length, n, mu / (lags + 1), *doubt, indicators=len(levels))
+        made = _stage(unit, n, mu, radius, centre, features=encoder.features, levels=levels, lags=lags)
     return replace(made, mapped=mapped)
 
 
@@ -219,7 +243,7 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
         count_noise(plan.unit, p, counting / 10)  # more than any round has
         kind: FeatureKind = "cosines" if plan.dependence == "curved" else "columns"
         tables = tuple(LevelTable.even(len(one.levels)) for one in plan.columns if not one.ordered)
-        encoder = Encoder("scores", kind, tables=tables, box=BOX if _boxed(plan.unit) else None)
+        encoder = Encoder("scores", kind, tables=tables, box=BOX if _boxed(plan.unit) else None, lags=plan.stacked)
         size = encoder.width(p)
         for share in (0.01, 1.0):  # less and more than any stage has; what lies between behaves like its ends
             shape = first_shape(size, shaped=False, beside=sum(encoder.levels))
@@ -235,14 +259,16 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
 
 
 def most_draws(plan: Plan) -> int:
-    """At most how many draws of noise a release takes; the counts have up to 64 leaves."""
+    """At most how many draws of noise a release takes; the counts have up to 256 leaves."""
     p, person = len(plan.columns), plan.unit.name == "person"  # then the number of rows is drawn as well
     levels = [len(one.levels) for one in plan.columns if not one.ordered]
-    size = (p - len(levels)) * (3 if plan.dependence == "curved" else 1) + sum(levels)
-    stage = size + size * (size + 1) // 2 + person
+    size = (p - len(levels)) * (3 if plan.dependence == "curved" else 1) * (plan.stacked + 1) + sum(levels)
+    stage = size + size * (size + 1) // 2 + (person or plan.stacked > 0)
     if not plan.adaptive:
         return stage + 10
-    return MOST_ROUNDS * most_counts(plan.columns) + (MOST_STAGES + 1) * stage
+    # Seasons have a stage of their own, of each column once and of at most 31 indicators.
+    seasons = 0 if plan.series is None or not plan.series.seasons else (p + 31) * (p + 34) // 2
+    return MOST_ROUNDS * most_counts(plan.columns) + (MOST_STAGES + 1) * stage + seasons
 
 
 def most_total_variation(plan: Plan) -> float:
@@ -265,16 +291,20 @@ def _stage(
     features: FeatureKind = "columns",
     of: tuple[int, ...] = (),
     levels: tuple[int, ...] = (),
+    lags: int = 0,
 ) -> Stage:
-    """`n` is the public number of rows, or of persons: each has at most `max_rows` rows, and how many is secret."""
+    """`n` is the public number of rows, or of persons: each has at most `max_rows` rows, and how many is secret.
+
+    How many stacks there are is secret as well.
+    """
     scored, longest = centre.size - sum(levels), math.hypot(radius, math.sqrt(len(levels)))
     weight = mean_weight(longest, n, mu)
     distance = moments_distance(
-        unit, columns=scored, radius=radius, mean_weight=weight, box=box or 1.0, indicators=len(levels)
+        unit, columns=scored, radius=radius, mean_weight=weight, box=box or 1.0, indicators=len(levels), lags=lags
     )
     tau, clipped = distance / mu, box is None
     largest = max(box or radius, 1.0 if levels else 0.0)
-    person = unit.name == "person"
+    counted = unit.name == "person" or lags > 0
     return Stage(
         mu=mu,
         radius=radius,
@@ -287,74 +317,19 @@ def _stage(
         features=features,
         of=of,
         box=box,
-        rows=0 if person else n,
-        count_weight=count_weight(longest) if person else 0.0,
+        rows=0 if counted else n,
+        count_weight=count_weight(longest) if counted else 0.0,
         levels=levels,
+        lags=lags,
     )
 
 
 def _run_stage(
     rows: Rows, stage: Stage, encoder: Encoder, engine: Engine, bits: BitSource, through: FloatArray | None = None
 ) -> NoisyMoments:
-    noisy = add_noise(*exact_sums(rows, stage, encoder, engine, through), rows.n, stage, bits)
+    noisy = add_noise(*exact_sums(rows, stage, encoder, engine, through), stage, bits)
     released = int(np.clip(noisy.rows, *rows.public_range)) if stage.count_weight else rows.n
     return replace(noisy.divided(released), map=through)
-
-
-def exact_sums(
-    rows: Rows, stage: Stage, encoder: Encoder, engine: Engine, through: FloatArray | None = None
-) -> tuple[IntArray, IntArray]:
-    """The secret sums of the stage's rows and of their products, in lattice steps."""
-    first, second = np.zeros(stage.size, dtype=np.int64), np.zeros((stage.size, stage.size), dtype=np.int64)
-    for part_first, part_second in rows.run(engine, PieceSums(stage, encoder.without_key(), through), encoder.key):
-        first += part_first
-        second += part_second
-    return first, second
-
-
-@dataclass(frozen=True, eq=False)
-class PieceSums:
-    """The sums of one piece's rows, as integers: adding pieces in any order gives the same bits."""
-
-    stage: Stage
-    encoder: Encoder
-    through: FloatArray | None = None
-
-    @property
-    def secret(self) -> bool:
-        """With its key, whoever sees the release could tell drawn scores from others."""
-        return bool(self.encoder.key)
-
-    def __call__(self, cells: Cells, start: int, blocks: Iterator[Block]) -> tuple[IntArray, IntArray]:
-        """Sum up, a few thousand rows at a time, so that they stay in the processor's cache."""
-        size = self.stage.size
-        first, second = np.zeros(size, dtype=np.int64), np.zeros((size, size), dtype=np.int64)
-        centre, most = np.array(self.stage.centre), _tile_rows(size)
-        memory = np.empty((2, size, most))
-        for block in blocks:
-            # Products of 16-bit integers summed over a tile are whole numbers below 2^53, exact in floats, so fast
-            # matrix products may be used and the same bits come out whatever the order of summation.
-            for tile in _tiles(block, most):
-                count = tile[0].size
-                x, y = memory if count == most else np.empty((2, size, count))
-                self.encoder.rows(cells, tile, start, x)
-                start += count
-                if self.through is not None:  # a map on a lattice times cells on another: exact in any order, too
-                    x = np.matmul(self.through, x, out=y)
-                z = lattice_rows(x, centre, self.stage)
-                first += z.sum(axis=1).astype(np.int64)
-                second += (z @ z.T).astype(np.int64)
-        return first, second
-
-
-def _tile_rows(features: int) -> int:
-    return max(_FEWEST_TILE_ROWS, min(_MOST_TILE_ROWS, _TILE_CELLS // features))
-
-
-def _tiles(block: Block, rows: int) -> Iterator[Block]:
-    """The block again, some rows at a time."""
-    for start in range(0, block[0].size, rows):
-        yield [column[start : start + rows] for column in block]
 
 
 def add_noise(first: IntArray, second: IntArray, rows: int, stage: Stage, bits: BitSource) -> NoisyMoments:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from hazeglass.bundle.columns import ABSENCE, Column, origins, together, with_absences
+from hazeglass.bundle.columns import ABSENCE, Column, origins, together
 from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.registry import Publication
-from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
+from hazeglass.bundle.series import Season, Series
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal, did_you_mean
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.units import CELL_UNITS, Unit, UnitName
-from hazeglass.publisher.plan_columns import collected, expanded
+from hazeglass.guarantee.units import CELL_UNITS, Period, Unit, UnitName
+from hazeglass.publisher.period import check_plan as check_period
+from hazeglass.publisher.plan_columns import check_describable, collected, columns_of, expanded
 from hazeglass.publisher.plan_file import (
     check_categories,
     check_section,
@@ -33,9 +33,11 @@ from hazeglass.publisher.plan_file import (
     toml_document,
     write_new_file,
 )
+from hazeglass.publisher.plan_series import check_series, series_of
 
 if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview
+    from hazeglass.publisher.scaffold import Given
 
 __all__ = ["Plan", "check_describable"]
 
@@ -45,9 +47,6 @@ _SMALLEST_MU = 1e-20
 _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
-_MOST_COLUMNS = 100_000
-# At most so many bytes of release.json are about a column, beside its name and reason; about a part; about the rest.
-_LEVEL_BYTES, _COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 10, 560, 170, 1 << 17, 10
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
 
@@ -58,7 +57,8 @@ class Plan:
     The arguments are the keys of a plan.toml; its [text] is a :class:`TextFormat`. The budget is `mu`, or `epsilon`
     and `delta`. What is left out is filled in: `adaptive` (counts and stages where nothing speaks for one stage), and
     for a budget in `mu` the `delta` of 1e-6 and the `epsilon` that `mu` means there. `scale` is how moments see a
-    column: by its rank, or as it is.
+    column: by its rank, or as it is. `rows` says whether each stands alone or follows others in time; `order_column`
+    is what they follow by, and of a table in a warehouse what tells its rows apart.
     """
 
     title: str
@@ -72,6 +72,8 @@ class Plan:
     id_column: str | None = None
     max_rows: int | None = None
     persons: int | None = None
+    period_column: str | None = None
+    period: str | None = None
     row_counts: Literal["public"] | None = None
     order: Literal["shuffled", "kept"] | None = None
     scale: Literal["scores", "linear"] = "scores"
@@ -79,13 +81,22 @@ class Plan:
     adaptive: bool = _UNSAID
     clip_radius: float | Literal["private"] | None = None
     round_integers: bool = False
+    exact: bool = False
+    rows: Literal["independent", "series"] = "independent"
+    lags: int | None = None
+    order_column: str | None = None
+    order_step: float | str | None = None
+    series_column: str | None = None
+    seasons: tuple[Season, ...] | None = None
     text: TextFormat = _USUAL_TEXT
     publication: Publication | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", _columns(self.columns))
+        object.__setattr__(self, "columns", columns_of(self.columns))
         for field in fields(self):
             object.__setattr__(self, field.name, plain_value(getattr(self, field.name), field.name))
+        if self.seasons is not None:
+            object.__setattr__(self, "seasons", tuple(self.seasons))
         check_section("release", self._release(self.adaptive))
         check_section(
             "budget", _said(**({"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}), delta=self.delta)
@@ -94,11 +105,14 @@ class Plan:
             check_section("publication", _said(**vars(self.publication)))
         _check_unit(self)
         _check_names(self)
+        _ = self.rows_of  # refused where it cannot be
         self._settle_budget()
         _check_form(self)
         if self.adaptive is _UNSAID:
             object.__setattr__(self, "adaptive", self._adaptive_by_default)
         _check_mechanism(self)
+        if self.series is not None:
+            check_series(self, self.series)
         check_describable(self)
 
     @classmethod
@@ -120,10 +134,11 @@ class Plan:
         )
 
     @classmethod
-    def from_frame(cls, data: Any, bounds: Mapping[str, tuple[float, float]], **settings: Any) -> Plan:
+    def from_frame(cls, data: Any, bounds: Mapping[str, Given], **settings: Any) -> Plan:
         """A plan for a table's columns of numbers, by their names and declared types; no cell is looked at.
 
-        `bounds` are (lower, upper) by name or pattern ("sensor_*"), the first that fits; `settings` a Plan's arguments.
+        `bounds` are (lower, upper) by name or pattern ("sensor_*"), the first that fits, or a list of levels for a
+        column of words; `settings` a Plan's arguments.
         """
         from hazeglass.publisher.scaffold import frame_columns
 
@@ -155,6 +170,21 @@ class Plan:
         """What is protected."""
         made = together(self.columns) if self.protects in CELL_UNITS else 1
         return Unit(self.protects, readings=self.readings or 1, max_rows=self.max_rows or 1, together=made)
+
+    @cached_property
+    def rows_of(self) -> Period | None:
+        """The period whose rows alone are released; None for all rows."""
+        return check_period(self, tuple(origins(self.columns)))
+
+    @cached_property
+    def series(self) -> Series | None:
+        """How rows in time are read; None where each stands alone."""
+        return series_of(self)
+
+    @property
+    def stacked(self) -> int:
+        """How many rows before it a row is stacked with."""
+        return 0 if self.series is None else self.series.lags
 
     @cached_property
     def guarantee(self) -> GaussianDP:
@@ -193,12 +223,25 @@ class Plan:
             id_column=self.id_column,
             max_rows=self.max_rows,
             persons=self.persons,
+            period_column=self.period_column,
+            period=self.period,
             row_counts=self.row_counts,
             order=self.order,
             adaptive=adaptive,
             clip_radius=self.clip_radius,
+            lags=self.lags,
+            order_column=self.order_column,
+            order_step=self.order_step,
+            series_column=self.series_column,
+            seasons=None if self.seasons is None else list(self.seasons),
         )
-        usual = {"scale": "scores", "dependence": "linear", "round_integers": False}
+        usual = {
+            "scale": "scores",
+            "dependence": "linear",
+            "round_integers": False,
+            "exact": False,
+            "rows": "independent",
+        }
         unusual = differing({key: getattr(self, key) for key in usual}, usual)
         return {"title": self.title, "form": self.form, "protects": self.protects, **said, **unusual}
 
@@ -219,17 +262,6 @@ class Plan:
             raise PlanError("[budget] must give either mu, or epsilon and delta, got both. Keep one.")
         object.__setattr__(self, "delta", delta)
         object.__setattr__(self, "epsilon", means)
-
-
-def _columns(given: object) -> tuple[Column, ...]:
-    columns = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else (given,)
-    strange = next((entry for entry in columns if not isinstance(entry, Column)), None)
-    if strange is not None or columns == (None,):
-        raise PlanError(f"columns must be a list of hazeglass.Column, got an entry of type {type(strange).__name__}.")
-    columns = with_absences([replace(column, cell_noise=None, response=None) for column in columns])
-    if not 1 <= len(columns) <= _MOST_COLUMNS:
-        raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
-    return columns
 
 
 def _said(**values: Any) -> dict[str, Any]:
@@ -264,12 +296,14 @@ def _check_names(plan: Plan) -> None:
             raise PlanError(f"column names must be unique, but the plan names {name!r} twice. Remove one.")
         seen.add(name)
     sources = origins(plan.columns)
-    if plan.id_column in sources:
+    if plan.order_column == plan.id_column and plan.id_column is not None:
+        raise PlanError("order_column must tell a person's rows apart, so it is not id_column. Name another one.")
+    if plan.id_column in sources or plan.id_column in seen:
         raise PlanError(f"the id column {plan.id_column!r} must not be released: remove its [[columns]] entry.")
     if not isinstance(plan.text, TextFormat):
         raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
     listed = set(plan.text.names)
-    for name in (*sources, *([] if plan.id_column is None else [plan.id_column])):
+    for name in (*sources, *(one for one in (plan.id_column, plan.period_column) if one is not None)):
         if listed and name not in listed:
             meant = did_you_mean(name, listed) or " Correct one of the two."
             raise PlanError(f"the plan names column {name!r}, which is not among text.names.{meant}")
@@ -327,6 +361,11 @@ def _check_mechanism(plan: Plan) -> None:
         raise PlanError('adaptive = true needs form = "moments" or "synthetic", got form = "table". Remove it.')
     if plan.scale != "scores" and not plan.adaptive:
         raise PlanError('scale = "linear" needs adaptive moments or synthetic rows. Remove it, or adaptive = false.')
+    if plan.exact and (form != "synthetic" or (plan.adaptive and plan.scale == "scores")):
+        raise PlanError(
+            'exact = true needs form = "synthetic" with scale = "linear" or adaptive = false: rows of the scale of '
+            "scores keep ranks, not means and covariances. Remove it, or choose such a scale."
+        )
     if plan.adaptive and radius is not None:
         raise PlanError("clip_radius belongs to one-stage releases: remove it, or set adaptive = false.")
     if form != "table":
@@ -353,23 +392,4 @@ def _check_mechanism(plan: Plan) -> None:
         raise PlanError(
             'dependence = "curved" needs form = "moments", protects = "record" or "person", scale = "scores", and '
             "adaptive stages."
-        )
-
-
-def check_describable(plan: Plan, parts: int = 1) -> None:
-    """Refuse, from public numbers alone, a release in so many parts that readers would refuse for its size."""
-    said = [[column.name, column.reason, column.source, column.levels] for column in plan.columns]
-    words = json.dumps(said, ensure_ascii=False)
-    lines = _LEVEL_BYTES * sum(len(column.levels) for column in plan.columns)
-    size = len(words.encode()) + lines + _COLUMN_BYTES * len(plan.columns) + _PART_BYTES * parts + _OTHER_BYTES
-    if size > LARGEST_JSON:
-        raise PlanError(
-            f"release.json must be at most {LARGEST_JSON:,} bytes for anyone to read it, and {len(plan.columns):,} "
-            f"columns with these names and reasons, in {parts:,} parts, may take {size:,}. Shorten the reasons, or "
-            "release fewer columns."
-        )
-    if parts + _OTHER_FILES > MOST_FILES:
-        raise PlanError(
-            f"a release must be at most {MOST_FILES:,} files for anyone to read it, and this one would have {parts:,} "
-            'parts. Release fewer columns or rows, or use form = "moments".'
         )

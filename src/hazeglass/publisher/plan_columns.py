@@ -7,21 +7,32 @@ What an entry does not say, [defaults] says for all.
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from hazeglass.bundle.columns import ABSENCE, Column, origins, with_absences
+from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.errors import HazeglassError, PlanError
+
+if TYPE_CHECKING:
+    from hazeglass.compute.readings import Reading
+    from hazeglass.publisher.plan import Plan
 
 T = TypeVar("T")
 _WAYS = ("name", "names", "match")
 _WITH_LEVELS = ("ordinal", "categorical", "binary")  # kinds that have no bounds
 _OF_NUMBERS = ("lower", "upper", "transform")
 _MOST_GAPS = 25
+_MOST_COLUMNS = 100_000
 _FEW = 8  # columns alike that are still written one by one
+# At most so many bytes of release.json are about a column, beside its name and reason; about a part; about the rest.
+_LEVEL_BYTES, _COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 10, 560, 170, 1 << 17, 10
 _BLOCK = re.compile(r"(?m)^(?=[ \t]*\[\[columns\]\])")
 
 
@@ -61,8 +72,10 @@ def _names_of(data: Any, text: Any) -> Sequence[str]:
     """The names of the data's columns, read as the document says; no cell is."""
     from hazeglass.compute.tables import open_table
     from hazeglass.compute.text import TextFormat
+    from hazeglass.compute.warehouse import closing
 
-    return open_table(data, TextFormat(**text) if isinstance(text, dict) else None).names
+    with closing(open_table(data, TextFormat(**text) if isinstance(text, dict) else None)) as table:
+        return tuple(table.names)
 
 
 def _entries(
@@ -72,7 +85,8 @@ def _entries(
         if len([way for way in _WAYS if way in entry]) > 1:
             raise PlanError("an entry of [[columns]] has one of name, names and match, and one has two. Remove one.")
     said = [name for entry in columns for name in _named(entry)]
-    said += [release.get("id_column")] if isinstance(release, dict) else []  # which is never released
+    if isinstance(release, dict):
+        said += [release.get("id_column"), release.get("period_column")]  # which are never released
     taken = {name for name in said if isinstance(name, str)}
     made = []
     for entry in columns:
@@ -162,7 +176,7 @@ def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int
         except (tomllib.TOMLDecodeError, KeyError, RecursionError) as error:
             raise PlanError(f"the plan must be valid TOML before it is filled in: {error}.") from None
         listed = _named(entry)
-        fitting = [name for name in listed if fnmatchcase(name, pattern)]
+        fitting = [name for name in listed if name == pattern or fnmatchcase(name, pattern)]
         others = [name for name in listed if name not in fitting]
         if entry.get("match") == pattern:
             count += 1
@@ -177,7 +191,7 @@ def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int
 def _set(block: str, values: Mapping[str, str]) -> str:
     """An entry with these keys, each in the place of its own line, of the comment that asks for it, or last."""
     for key, value in values.items():
-        what = r"\[(?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*\].*" if key == "names" else ".*"
+        what = r"(?:\[(?:[^\]\"]|\"(?:[^\"\\]|\\.)*\")*\])?.*" if key in ("names", "levels") else ".*"
         line = re.compile(rf"(?m)^[ \t]*#?[ \t]*{key}[ \t]*=[ \t]*{what}$")
         if line.search(block):
             block = line.sub(lambda found, new=f"{key} = {value}": new, block, count=1)  # type: ignore[misc]
@@ -191,3 +205,48 @@ def _list(names: Sequence[str]) -> str:
     from hazeglass.publisher.plan_file import toml_value
 
     return toml_value(names)
+
+
+def check_describable(plan: Plan, parts: int = 1) -> None:
+    """Refuse, from public numbers alone, a release in so many parts that readers would refuse for its size."""
+    said = [[column.name, column.reason, column.source, column.levels] for column in plan.columns]
+    words = json.dumps(said, ensure_ascii=False)
+    lines = _LEVEL_BYTES * sum(len(column.levels) for column in plan.columns)
+    size = len(words.encode()) + lines + _COLUMN_BYTES * len(plan.columns) + _PART_BYTES * parts + _OTHER_BYTES
+    if size > LARGEST_JSON:
+        raise PlanError(
+            f"release.json must be at most {LARGEST_JSON:,} bytes for anyone to read it, and {len(plan.columns):,} "
+            f"columns with these names and reasons, in {parts:,} parts, may take {size:,}. Shorten the reasons, or "
+            "release fewer columns."
+        )
+    if parts + _OTHER_FILES > MOST_FILES:
+        raise PlanError(
+            f"a release must be at most {MOST_FILES:,} files for anyone to read it, and this one would have {parts:,} "
+            'parts. Release fewer columns or rows, or use form = "moments".'
+        )
+
+
+def readings(columns: Sequence[Column]) -> dict[str, Reading]:
+    """How the cells of each column become numbers: of one that says where another's are missing, as the other's do."""
+    from hazeglass.compute import readings as reading  # it loads what reads tables
+
+    own = {one.name: one for one in columns if one.part != ABSENCE}
+    made = {}
+    for column, source in zip(columns, origins(columns), strict=True):
+        read = own[str(column.source)] if column.part == ABSENCE else column
+        levels = read.levels if read.part is None else ()
+        whole, absence = read.kind == "integer", column.part == ABSENCE
+        made[column.name] = reading.Reading(source, levels, read.part, read.since, whole=whole, absence=absence)
+    return made
+
+
+def columns_of(given: object) -> tuple[Column, ...]:
+    """The columns of a plan, whatever was given for them, with those that say where others are missing."""
+    columns = tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | Mapping) else (given,)
+    strange = next((entry for entry in columns if not isinstance(entry, Column)), None)
+    if strange is not None or columns == (None,):
+        raise PlanError(f"columns must be a list of hazeglass.Column, got an entry of type {type(strange).__name__}.")
+    columns = with_absences([replace(column, cell_noise=None, response=None) for column in columns])
+    if not 1 <= len(columns) <= _MOST_COLUMNS:
+        raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
+    return columns

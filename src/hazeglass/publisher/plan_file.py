@@ -20,6 +20,7 @@ from hazeglass._files import new_file
 from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
 from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.registry import Publication
+from hazeglass.bundle.series import MOST_LAGS, SEASONS
 from hazeglass.errors import OutputError, PlanError, did_you_mean
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
@@ -43,7 +44,7 @@ __all__ = [
     "write_new_file",
 ]
 
-_WHOLE = ("readings", "max_rows", "persons")
+_WHOLE = ("readings", "max_rows", "persons", "lags")
 _NUMBER = {"type": "number"}
 _PUBLISHED = {"type": "string", "minLength": 1, "maxLength": 2000}
 _WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
@@ -66,6 +67,8 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "id_column": {"type": "string", "minLength": 1, "maxLength": 1000},
                 "max_rows": {"type": "integer", "minimum": 1, "maximum": 10**9},
                 "persons": {"type": "integer", "minimum": 2, "maximum": 10**12},
+                "period_column": {"type": "string", "minLength": 1, "maxLength": 1000},
+                "period": {"type": ["string", "integer"], "minLength": 1, "maxLength": 200},
                 "row_counts": {"enum": ["public"]},
                 "order": {"enum": ["shuffled", "kept"]},
                 "scale": {"enum": ["scores", "linear"]},
@@ -73,6 +76,13 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "adaptive": {"type": "boolean"},
                 "clip_radius": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
                 "round_integers": {"type": "boolean"},
+                "exact": {"type": "boolean"},
+                "rows": {"enum": ["independent", "series"]},
+                "lags": {"type": "integer", "minimum": 1, "maximum": MOST_LAGS},
+                "order_column": {"type": "string", "minLength": 1, "maxLength": 1000},
+                "order_step": {"type": ["number", "string"]},
+                "series_column": {"type": "string", "minLength": 1, "maxLength": 1000},
+                "seasons": {"type": "array", "minItems": 1, "items": {"enum": list(SEASONS)}},
             },
         },
         "budget": {
@@ -131,6 +141,7 @@ PLAN_SCHEMA: dict[str, Any] = {
     },
 }
 
+_TEXTS = ("title", "id_column", "order_column", "series_column", "period_column", "period")
 _WORDS = {
     "minimum": "at least {}",
     "maximum": "at most {}",
@@ -146,7 +157,7 @@ _WORDS = {
 def check_structure(document: Mapping[str, Any]) -> None:
     """Raise a PlanError that names the first key that is missing, unknown or of the wrong kind."""
     _check(document, PLAN_SCHEMA)
-    _check_text(document["release"], ("title", "id_column"))
+    _check_text(document["release"], _TEXTS)
     _check_text(document.get("publication", {}), [field.name for field in fields(Publication)])
     for column in document["columns"]:
         _check_text(column, ("name",))
@@ -155,11 +166,11 @@ def check_structure(document: Mapping[str, Any]) -> None:
 def check_section(name: str, section: Mapping[str, Any]) -> None:
     """The same for [release] or [budget] alone."""
     _check({name: section}, {"properties": PLAN_SCHEMA["properties"]})
-    _check_text(section, ("title", "id_column"))
+    _check_text(section, _TEXTS)
 
 
 def _check_text(section: Mapping[str, Any], keys: Iterable[str]) -> None:
-    for text in (section.get(key, "") for key in keys):
+    for text in (str(section.get(key, "")) for key in keys):
         if any(0xD800 <= ord(character) <= 0xDFFF for character in text):
             raise PlanError(f"titles and names must be Unicode text, got {text[:60]!a}. Write it anew.")
 
@@ -221,6 +232,8 @@ def plain_value(value: Any, key: str) -> Any:
         return value.isoformat() if isinstance(value, date) else bool(value)
     if isinstance(value, bool) or not isinstance(value, Number):
         return value
+    if key == "period":  # a year, or the number of a month
+        return str(value)
     try:
         number = float(value) if isinstance(value, Real | Decimal) else math.nan
     except OverflowError:

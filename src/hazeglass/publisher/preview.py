@@ -15,12 +15,14 @@ from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.marginal import MOST_ROUNDS
+from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.cautions import cautions
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_series import SERIES_KEYS
 from hazeglass.publisher.table import TableMechanism
 
 __all__ = [
@@ -203,9 +205,11 @@ def _alternatives(plan: Plan) -> list[Plan]:
     plain = tuple(replace(column, noise="rounded") for column in plan.columns)
     unit = plan.unit.name
 
+    alone: dict[str, Any] = {"rows": "independent", **dict.fromkeys(SERIES_KEYS)}
+
     def other(form: Form) -> Plan:
         return replace(
-            plan,
+            plan if form == "moments" or plan.series is None else replace(plan, **alone),
             form=form,
             columns=plain,
             adaptive=form != "table" and unit != "column",
@@ -213,6 +217,7 @@ def _alternatives(plan: Plan) -> list[Plan]:
             scale="scores" if form == "table" else plan.scale,
             dependence="linear",
             round_integers=False,
+            exact=False,
             order=None,
             row_counts="public" if form == "table" and plan.unit.name == "person" else None,
         )
@@ -249,6 +254,8 @@ def _moments_error(plan: Plan, rows: int) -> float:
     Scores in a box keep only what lies inside it of a correlation.
     """
     last = design_stages(plan, rows)[-1]
+    if plan.series is not None and plan.series.seasons:
+        last = replace(last, tau=last.tau / math.sqrt(1 - SEASON_SHARE))
     variance = 1.0 if plan.adaptive else SUPPOSED_SPREAD**2
     if plan.adaptive and last.box is not None:
         variance = float(ndtr(last.box) - ndtr(-last.box)) ** 2
@@ -314,7 +321,7 @@ def dependence_advice(plan: Plan, rows: int, threshold: float, power: float) -> 
     """
     if plan.form != "moments" or not plan.adaptive or plan.unit.name not in ("record", "person"):
         return None
-    if not all(column.ordered for column in plan.columns):
+    if not all(column.ordered for column in plan.columns) or plan.series is not None:
         return None
     sampling = 1 / math.sqrt(rows)
     kinds = (replace(plan, scale="scores", dependence=kind) for kind in ("linear", "curved"))
@@ -372,7 +379,9 @@ def passes(plan: Plan) -> tuple[int, int]:
     if not plan.adaptive:
         return (2, 2) if plan.clip_radius == "private" else (1, 1)
     one_stage = plan.dependence == "curved" or plan.unit.name in ("entry", "readings")
-    return (3, MOST_ROUNDS + 2) if one_stage else (4, MOST_ROUNDS + 1 + MOST_STAGES)
+    fewest, most = (3, MOST_ROUNDS + 2) if one_stage else (4, MOST_ROUNDS + 1 + MOST_STAGES)
+    before = 0 if plan.series is None else bool(plan.series.sources) + bool(plan.series.seasons)
+    return fewest + before, most + before
 
 
 def _from(smallest: float) -> str:

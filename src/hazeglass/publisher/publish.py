@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,14 +15,21 @@ import numpy as np
 
 from hazeglass._version import __version__
 from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, SyntheticNote
-from hazeglass.bundle.moments import marginals_schema, marginals_to_arrow, moments_schema, moments_to_arrow, pooled_rows
+from hazeglass.bundle.moments import (
+    marginals_schema,
+    marginals_to_arrow,
+    moments_schema,
+    moments_to_arrow,
+    released_rows,
+)
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
-from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, synthetic_rows, synthetic_width
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, rounding, synthetic_rows, synthetic_width
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
 from hazeglass.compute.engines import Engine, open_engine, spoken
 from hazeglass.compute.places import check_apart
 from hazeglass.compute.tables import open_table
+from hazeglass.compute.warehouse import Warehouse
 from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.lattice import delta_slack
@@ -33,6 +41,7 @@ from hazeglass.publisher.plan import Plan, check_describable
 from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.table import TableMechanism
+from hazeglass.publisher.warehouse import QueriedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -60,7 +69,9 @@ def publish(
 
     Parameters
     ----------
-    data : anything tabular, dask dataframes included, or the path, glob or address (s3://...) of CSV or Parquet files
+    data : anything tabular, dask dataframes included, or the path, glob or address (s3://...) of CSV or Parquet files;
+        or a table that stays in its database: duckdb:///file.db?table=visits, postgresql://..., an ibis table, a Spark
+        data frame. Of those only sums come here, and the engine below does not matter.
     plan : a Plan, or the path of a plan.toml
     out : a folder that does not exist yet; it appears complete or not at all
     ledger : a ledger file the release is charged to, before anything is drawn
@@ -84,8 +95,7 @@ def publish(
     target = check_new(out)
     check_apart(data, target)
     progress = spoken(progress, "publishing")
-    with open_engine(engine) as workers:
-        rows = Rows(plan, open_table(data, plan.text), progress)
+    with open_engine(engine) as workers, _opened(data, plan, progress) as rows:
         check_design(rows)
         _ask_about_people(rows)
         with charged(ledger, plan, _draws(rows), secret, target) as (bits, paid), new_folder(out) as folder:
@@ -99,6 +109,17 @@ def publish(
             release = load(folder)  # verified before it gets its name and before the charge is confirmed
     rows.tell_publisher()
     return replace(release, path=target)
+
+
+@contextmanager
+def _opened(data: Any, plan: Plan, progress: Progress | None) -> Iterator[Rows]:
+    """The rows of a table, or, of one in a warehouse, what can be asked for."""
+    source = open_table(data, plan.text)
+    if isinstance(source, Warehouse):
+        with source.snapshot():
+            yield QueriedRows(plan, source, progress)
+    else:
+        yield Rows(plan, source, progress)
 
 
 @dataclass(frozen=True)
@@ -129,17 +150,17 @@ def rehearse(
     if not isinstance(plan, Plan):
         plan = Plan.load(plan, data)
     check_apart(data, check_new(out))
-    with open_engine(engine) as workers:
-        rows = Rows(plan, open_table(data, plan.text), progress)
+    with open_engine(engine) as workers, _opened(data, plan, progress) as rows:
         check_design(rows)
         _ask_about_people(rows)
         left = None
         if ledger is not None:
-            book = Ledger.open(ledger)
-            book.check(charge_of(plan))
-            left = book.summary().mu_remaining
-        for _ in rows.run(workers, _read):
-            pass
+            left = Ledger.open(ledger).check(charge_of(plan))
+        if isinstance(rows, QueriedRows):
+            rows.look()
+        else:
+            for _ in rows.run(workers, _read):
+                pass
     rows.tell_publisher()
     return Rehearsal(plan, None if rows.persons else rows.n, rows.persons, left)
 
@@ -217,8 +238,10 @@ def describe(
         unit=plan.unit,
         n=n,
         persons=rows.persons,
+        period=plan.rows_of,
         order=("shuffled" if plan.shuffled else "kept") if plan.form == "table" else None,
         row_counts=plan.row_counts,
+        series=plan.series,
         quoted_newlines=plan.text.quoted_newlines,
         columns=columns or plan.columns,
         mu=plan.guarantee.mu,
@@ -272,16 +295,18 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
 
     plan = rows.plan
     drawn = publish_moments(rows, plan, engine, bits)
-    n, loss = pooled_rows([one.stage for one in drawn.stages]), most_total_variation(plan)
+    n, loss = released_rows(plan.series, rows.n, [one.stage for one in drawn.stages]), most_total_variation(plan)
     released = [stage.released(plan.columns) for stage in drawn.stages]
     if drawn.marginals is not None:
         writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
     writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
     note = None
     if plan.form == "synthetic":
-        note = SyntheticNote(seed=int(bits.uint64(1)[0]) >> 11, integers_rounded=plan.round_integers)
+        note = SyntheticNote(int(bits.uint64(1)[0]) >> 11, plan.round_integers, plan.exact)
+        known = () if drawn.marginals is None else drawn.marginals.columns
         manifest = describe(rows, n, bits, loss, drawn=drawn, synthetic=note)
-        made = synthetic_rows(manifest, released, () if drawn.marginals is None else drawn.marginals.columns)
+        note = replace(note, offset=rounding(manifest, released, known))
+        made = synthetic_rows(replace(manifest, synthetic=note), released, known)
         schema = _synthetic_schema(plan)
         write_parts(_synthetic_batches(made, schema), schema, [], writer, engine)
     return describe(rows, n, bits, loss, drawn=drawn, synthetic=note)

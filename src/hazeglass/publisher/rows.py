@@ -4,32 +4,35 @@ read is a missing cell: no cell can make a release fail, and only the publisher 
 
 from __future__ import annotations
 
-import hashlib
 import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import ABSENCE, Column, origins
+from hazeglass.bundle.columns import Column, origins
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
-from hazeglass.errors import DataError
+from hazeglass.errors import DataError, PlanError
+from hazeglass.publisher.period import canonical_period, check_source, in_period
+from hazeglass.publisher.persons import Fingerprint, among_first
 from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_columns import readings
+from hazeglass.publisher.stacks import Follows, alike_in_time, read_order
 
 if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     import pyarrow as pa
 
     from hazeglass.compute.pieces import Partition, Piece
-    from hazeglass.compute.readings import Reading
     from hazeglass.compute.tables import TableSource
 
-__all__ = ["Block", "Cells", "Rows", "readings"]
+__all__ = ["Block", "Cells", "Rows", "check_columns", "filled"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -43,11 +46,20 @@ Work = Callable[["Cells", int, Iterator[Block]], R]  # the int is the number of 
 class Cells:
     """How the plan reads cells. It holds the plan and no cell, so it can be sent to wherever the rows are.
 
-    `key` is put in where the rows are: it is secret, and reaches them with the piece (:class:`_UsedPiece`).
+    `key` and `ends` are put in where the rows are: they are secret, and reach them with the piece
+    (:class:`_UsedPiece`). `ends` says which rows of the data end a stack (publisher/stacks.py); None: all that can.
     """
 
     plan: Plan
     key: bytes = field(default=b"", repr=False)
+    ends: npt.NDArray[np.uint8] | None = field(default=None, repr=False)
+    seasons: npt.NDArray[np.int8] | None = field(default=None, repr=False)
+    first: int = 0
+
+    def codes(self, start: int, rows: int) -> npt.NDArray[np.int8]:
+        """In which level of each season rows lie, from the row with the number `start` on; -1 where that is unknown."""
+        assert self.seasons is not None
+        return self.seasons[:, start - self.first : start - self.first + rows]
 
     def block(self, batch: pa.RecordBatch) -> list[FloatArray]:
         """Columns as they came."""
@@ -61,7 +73,7 @@ class Cells:
 
         `out`, one row per column, takes the place of fresh memory, which would take longer to get than to fill.
         """
-        return self._filled(block, self.plan.columns, 0.0, out).T
+        return filled(block, self.plan.columns, 0.0, out).T
 
     def units(self, block: Block, out: FloatArray | None = None) -> FloatArray:
         """The same with missing cells as NaN, one row per column, as marginals see them.
@@ -71,19 +83,21 @@ class Cells:
         columns = self.plan.columns
         if self.plan.scale == "scores":
             columns = tuple(replace(one, transform=None) if one.counted else one for one in columns)
-        return self._filled(block, columns, math.nan, out)
+        return filled(block, columns, math.nan, out)
 
-    def _filled(self, block: Block, columns: Sequence[Column], missing: float, out: FloatArray | None) -> FloatArray:
-        from hazeglass.publisher.kernels import to_unit
 
-        box = np.empty((len(block), block[0].size)) if out is None else out
-        for column, raw, cells in zip(columns, block, box, strict=True):
-            if column.transform is None:
-                to_unit(raw, column.lower, column.upper, column.centre, column.half_width, missing, cells)
-            else:
-                values = column.transformed(np.clip(raw, column.lower, column.upper))
-                to_unit(values, -np.inf, np.inf, column.centre, column.half_width, missing, cells)
-        return box
+def filled(block: Block, columns: Sequence[Column], missing: float, out: FloatArray | None = None) -> FloatArray:
+    """The columns' cells on the public scale, one row per column; a missing cell becomes `missing`."""
+    from hazeglass.publisher.kernels import to_unit
+
+    box = np.empty((len(block), block[0].size)) if out is None else out
+    for column, raw, cells in zip(columns, block, box, strict=True):
+        if column.transform is None:
+            to_unit(raw, column.lower, column.upper, column.centre, column.half_width, missing, cells)
+        else:
+            values = column.transformed(np.clip(raw, column.lower, column.upper))
+            to_unit(values, -np.inf, np.inf, column.centre, column.half_width, missing, cells)
+    return box
 
 
 @dataclass(frozen=True)
@@ -123,7 +137,7 @@ class _OnPiece(Generic[R]):
                         seen[k] = not np.isnan(block[k]).all()
                     yield block
 
-        value = self.work(replace(self.cells, key=piece.key), piece.start, blocks())
+        value = self.work(piece.secrets(self.cells), piece.start, blocks())
         return _Done(rows, seen, unread, value)
 
 
@@ -141,10 +155,16 @@ class _UsedPiece:
     kept: npt.NDArray[np.uint8] | None
     ids: bytes = b""
     key: bytes = b""
+    ends: npt.NDArray[np.uint8] | None = None
+    seasons: npt.NDArray[np.int8] | None = None
+
+    def secrets(self, cells: Cells) -> Cells:
+        """With what only reaches the rows themselves."""
+        return replace(cells, key=self.key, ends=self.ends, seasons=self.seasons, first=self.start)
 
     @property
     def public(self) -> bool:
-        return self.kept is None and not self.key and self.piece.public
+        return self.kept is None and not self.key and self.ends is None and self.piece.public
 
     @property
     def lazy_rows(self) -> Any:
@@ -165,7 +185,7 @@ class _UsedPiece:
         if self.kept is None:
             yield from self.piece.batches(unread)
             return
-        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, _Fingerprint()
+        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, Fingerprint()
         for batch in self.piece.batches(unread):
             seen.update(batch.columns[-1])
             yield batch.filter(pa.array(kept[done : done + batch.num_rows]))
@@ -193,16 +213,33 @@ class Rows:
     unread: Counter[str] = field(init=False, default_factory=Counter)
     _starts: list[int] = field(init=False)
     _masks: list[tuple[npt.NDArray[np.uint8], bytes]] | None = field(init=False, default=None)
-    _without_id: int = field(init=False, default=0)
+    _without: int = field(init=False, default=0)
+    _follows: Follows | None = field(init=False, default=None)
     _empty: list[str] = field(init=False, default_factory=list)
 
     def __post_init__(self) -> None:
-        _check_columns(self.plan, self.source)
+        if self.plan.order_column is not None and self.plan.series is None:
+            raise PlanError(
+                "order_column is for a table in a warehouse; other tables have an order of their own. Remove it."
+            )
+        check_columns(self.plan, self.source)
         sizes = self.source.sizes()
+        period = self.plan.rows_of
         if self.plan.id_column is not None:
-            sizes = self._choose(self.plan.id_column, self.plan.unit.max_rows)
+            counts: dict[str, int] = {}
+            sizes = self._choose(self.plan.id_column, lambda ids: among_first(ids, counts, self.plan.unit.max_rows))
+            self.persons = self.plan.persons or len(counts)
+            if len(counts) > self.persons:
+                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+        elif period is not None:
+            check_source(period, self.source)
+            cells = canonical_period(period.value, self.plan.text)[0]
+            sizes = self._choose(period.column, lambda found: in_period(found, cells))
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
+        series = self.plan.series
+        if series is not None and series.sources:
+            self._follows = read_order(self.source, series, self.n)
         public = {
             "persons": self.persons,
             "rows": self.n if self.persons is None or self.plan.form == "table" else None,
@@ -211,24 +248,20 @@ class Rows:
             if number is not None and number < 2:
                 raise DataError(f"the data must have at least 2 {things}, got {number}.")
 
-    def _choose(self, id_column: str, most: int) -> list[int]:
-        """The first `most` rows of each id, which looks at no other column; how many that leaves of each piece."""
-        counts: dict[str, int] = {}
+    def _choose(self, column: str, choose: Callable[[pa.Array], tuple[BoolArray, int]]) -> list[int]:
+        """Rows by their id or period, which looks at no other column; how many that leaves of each piece."""
         self._masks = []
         sizes = []
-        for piece in self.source.pieces((), (id_column,)):
-            kept, seen = [np.zeros(0, dtype=bool)], _Fingerprint()
+        for piece in self.source.pieces((), (column,)):
+            kept, seen = [np.zeros(0, dtype=bool)], Fingerprint()
             for batch in piece.batches(Counter()):
                 seen.update(batch.column(0))
-                some, without_id = _among_first(batch.column(0), counts, most)
+                some, without = choose(batch.column(0))
                 kept.append(some)
-                self._without_id += without_id
+                self._without += without
             mask = np.concatenate(kept)
             self._masks.append((np.packbits(mask), seen.digest()))
             sizes.append(int(mask.sum()))
-        self.persons = self.plan.persons or len(counts)
-        if len(counts) > self.persons:
-            raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
         return sizes
 
     @property
@@ -237,8 +270,16 @@ class Rows:
         return self.n if self.persons is None or self.plan.form == "table" else self.persons
 
     @property
+    def ends(self) -> npt.NDArray[np.uint8] | None:
+        """Which rows end a stack, as packed bits; None where all that can do."""
+        return None if self._follows is None else self._follows.ends
+
+    @property
     def public_range(self) -> tuple[int, int]:
-        """Between which numbers the number of rows lies, as everybody knows; few synthetic rows have no covariance."""
+        """Between which numbers the number of rows, or of stacks, lies, as everybody knows; few synthetic rows have no
+        covariance."""
+        if self.plan.series is not None:
+            return 2, self.n
         if self.persons is None or self.plan.form == "table":
             return self.n, self.n
         least = synthetic_width(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
@@ -251,11 +292,14 @@ class Rows:
         return Cells(self.plan)
 
     def _used_pieces(self, key: bytes = b"") -> Iterator[_UsedPiece]:
-        ids = () if self.plan.id_column is None else (self.plan.id_column,)
+        chosen_by = self.plan.id_column or self.plan.period_column
+        ids = () if chosen_by is None else (chosen_by,)
         pieces = self.source.pieces(self.plan.names, ids, readings(self.plan.columns))
-        for piece, start in zip(pieces, self._starts[:-1], strict=True):
+        codes = None if self._follows is None else self._follows.seasons
+        for piece, (start, end) in zip(pieces, pairwise(self._starts), strict=True):
             kept, seen = (None, b"") if self._masks is None else self._masks[piece.number]
-            yield _UsedPiece(piece, start, kept, seen, key)
+            here = None if codes is None else codes[:, start:end]
+            yield _UsedPiece(piece, start, kept, seen, key, self.ends, here)
 
     def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
@@ -288,6 +332,15 @@ class Rows:
         while self.progress is not None and marks and marks[0] <= done:
             self.progress(marks.pop(0))
 
+    def _tell_alike(self) -> None:
+        """A hint where rows resemble the ones before them, as they do in time; by the first block alone."""
+        found = alike_in_time(next(self.blocks(), []))
+        if found:
+            _tell(
+                f"publisher only: rows resemble the row before them (correlation {found:.2f} in one column). Are they "
+                'in time? Then rows = "series" gives honest error bars; if they are only sorted, never mind.'
+            )
+
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
         meant = {one.name: "dates" if one.part or one.since else "levels" for one in self.plan.columns if _worded(one)}
@@ -306,36 +359,24 @@ class Rows:
         for name in self._empty:
             what = meant.get(name, "numbers").removesuffix("s")
             _tell(f"publisher only: column {name!r} holds no {what} at all.")
-        if self._without_id:
-            what = f"rows without a readable id in {self.plan.id_column!r}, which are left out"
-            _tell(f"publisher only: {what}: {self._without_id:,}.")
+        if self._without:
+            what, column = ("id", self.plan.id_column) if self.plan.id_column else ("period", self.plan.period_column)
+            _tell(
+                f"publisher only: rows without a readable {what} in {column!r}, which are left out: {self._without:,}."
+            )
+        if self._follows is not None:
+            lonely = self.n - self._follows.following
+            _tell(
+                f"publisher only: rows that follow no row before them (the first of a series, behind a gap, or with an "
+                f"order that cannot be read): {lonely:,} of {self.n:,}; stacks: {self._follows.stacks:,}."
+            )
+        elif self.plan.series is None and self.persons is None:
+            self._tell_alike()
 
 
 def _worded(column: Column) -> bool:
     """Whether its cells are words or dates."""
     return bool(column.levels or column.since)
-
-
-class _Fingerprint:
-    """A hash of ids, and of where one ends; the same however they are cut into batches."""
-
-    def __init__(self) -> None:
-        self._lengths, self._letters = hashlib.sha256(), hashlib.sha256()
-
-    def update(self, ids: pa.Array) -> None:
-        """Take in some more."""
-        import pyarrow.compute as pc
-
-        if not len(ids):
-            return
-        self._lengths.update(pc.fill_null(pc.binary_length(ids), -1).to_numpy())
-        words = pc.fill_null(ids, "")
-        first, last = np.frombuffer(words.buffers()[1], np.int32)[[words.offset, words.offset + len(words)]]
-        self._letters.update(memoryview(words.buffers()[2] or b"")[first:last])
-
-    def digest(self) -> bytes:
-        """Of all of them."""
-        return self._lengths.digest() + self._letters.digest()
 
 
 def _tell(sentence: str) -> None:
@@ -344,39 +385,10 @@ def _tell(sentence: str) -> None:
     sys.stderr.flush()
 
 
-def _among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolArray, int]:
-    """Which rows are among the first `most` of their id, and how many have none; `counts` remembers earlier batches."""
-    import pyarrow.compute as pc
-
-    encoded = ids.dictionary_encode()
-    identifiers = encoded.dictionary.to_pylist()
-    without_id = len(identifiers)  # the code of rows without an id
-    code = pc.fill_null(encoded.indices, without_id).to_numpy()
-    before = np.array([*(counts.get(identifier, 0) for identifier in identifiers), most], dtype=np.int64)
-    here = np.bincount(code, minlength=without_id + 1)
-    order = np.argsort(code, kind="stable")
-    rank = np.empty(len(code), dtype=np.int64)  # how many rows of the same id come before, in this batch
-    rank[order] = np.arange(len(code)) - np.repeat(np.cumsum(here) - here, here)
-    counts.update(zip(identifiers, (before + here)[:without_id].tolist(), strict=True))
-    return np.asarray(before[code] + rank < most), int(here[without_id])
-
-
-def readings(columns: Sequence[Column]) -> dict[str, Reading]:
-    """How the cells of each column become numbers: of one that says where another's are missing, as the other's do."""
-    from hazeglass.compute import readings as reading  # it loads what reads tables
-
-    own = {one.name: one for one in columns if one.part != ABSENCE}
-    made = {}
-    for column, source in zip(columns, origins(columns), strict=True):
-        read = own[str(column.source)] if column.part == ABSENCE else column
-        levels = read.levels if read.part is None else ()
-        whole, absence = read.kind == "integer", column.part == ABSENCE
-        made[column.name] = reading.Reading(source, levels, read.part, read.since, whole=whole, absence=absence)
-    return made
-
-
-def _check_columns(plan: Plan, source: TableSource) -> None:
-    for name in (*origins(plan.columns), *([plan.id_column] if plan.id_column else [])):
+def check_columns(plan: Plan, source: TableSource) -> None:
+    beside = () if plan.series is None else plan.series.sources
+    chosen_by = (one for one in (plan.id_column, plan.period_column) if one is not None)
+    for name in (*origins(plan.columns), *chosen_by, *beside):
         if source.names.count(name) != 1:
             # Nothing is said of other columns: in a file without a header their names are the cells of its first row.
             raise DataError(

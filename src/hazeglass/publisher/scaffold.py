@@ -21,7 +21,8 @@ from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
-from hazeglass.errors import DataError, quotes_no_cell
+from hazeglass.compute.warehouse import closing, is_warehouse_address
+from hazeglass.errors import DataError, PlanError, quotes_no_cell
 from hazeglass.publisher.cautions import names_an_id
 from hazeglass.publisher.plan_columns import collected, grouped
 from hazeglass.publisher.plan_file import toml_value, write_new_file
@@ -46,6 +47,8 @@ protects = "record"         # what is hidden: "record" (a row) | "person" | "ent
 # id_column = "customer"    # with "person": whose row it is, never released; and
 # max_rows = 8              # at most so many rows of one person are used
 # persons = 1200            # with "person": their public number, where some may have no row
+# period_column = "month"   # what period a row is in is public, and this release is about one of them alone:
+# period = "2025-03"        # releases of several periods do not add up for one row
 # readings = 96             # with "readings": so many cells of one column are hidden together
 
 # [publication]             # optional, for the statement, catalogues and registries: who publishes, for what, why so
@@ -171,31 +174,65 @@ def _text_table(text: TextFormat) -> str:
     return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=missing)
 
 
-def frame_columns(data: Any, bounds: Mapping[str, tuple[float, float]]) -> tuple[Column, ...]:
-    """The columns of a table that hold numbers by their declared types, with the first bounds whose name fits."""
+Given = tuple[float, float] | Sequence[str]  # bounds, or levels
+
+
+def frame_columns(data: Any, bounds: Mapping[str, Given]) -> tuple[Column, ...]:
+    """The columns of numbers by their declared types, with the first bounds whose name fits, and those given levels."""
+    kinds = look_at(data).kinds
+    for pattern, given in bounds.items():
+        fitting = [name for name in kinds if name == pattern or fnmatchcase(name, pattern)]
+        if not fitting:
+            raise PlanError(f"bounds name {pattern!r}, and no column of the data is called so. Correct it.")
+        words = _are_levels(given)
+        if not words and (len(given) != 2 or any(isinstance(one, str) for one in given)):
+            raise PlanError(f"bounds of {pattern!r} must be (lower, upper), or a list of levels, got {given!r}.")
+        odd = [
+            name
+            for name in fitting
+            if kinds[name] in ("date", "other") or (not words and kinds[name] not in ("continuous", "integer"))
+        ]
+        if odd:
+            raise PlanError(
+                f"bounds are for columns of numbers, and {odd[0]!r} is declared as {kinds[odd[0]]}. Give a list of its "
+                "levels; for dates write the plan out (`since`, `part`)."
+            )
 
     def column(entry: dict[str, Any]) -> Column:
-        fitting = [pair for pattern, pair in bounds.items() if pattern == entry["name"]]
-        fitting += [pair for pattern, pair in bounds.items() if fnmatchcase(entry["name"], pattern)]
-        lower, upper = fitting[0] if fitting else (None, None)
-        return Column(**entry, lower=lower, upper=upper)  # type: ignore[arg-type]
+        fitting = [given for pattern, given in bounds.items() if pattern == entry["name"]]
+        fitting += [given for pattern, given in bounds.items() if fnmatchcase(entry["name"], pattern)]
+        given = fitting[0] if fitting else (None, None)
+        if _are_levels(given):
+            return Column(entry["name"], "categorical", levels=tuple(map(str, given)))
+        return Column(**entry, lower=given[0], upper=given[1])  # type: ignore[arg-type]
 
-    numbers = {name: kind for name, kind in look_at(data).kinds.items() if kind in ("continuous", "integer")}
-    return collected(column, [{"name": name, "kind": kind} for name, kind in numbers.items()])
+    with_levels = [pattern for pattern, given in bounds.items() if _are_levels(given)]
+    wanted = {
+        name: kind
+        for name, kind in kinds.items()
+        if kind in ("continuous", "integer") or any(name == one or fnmatchcase(name, one) for one in with_levels)
+    }
+    if not wanted:
+        raise PlanError("the data has no column of numbers, and no levels were given. Give lists of levels by name.")
+    return collected(column, [{"name": name, "kind": kind} for name, kind in wanted.items()])
+
+
+def _are_levels(given: Any) -> bool:
+    return not isinstance(given, str) and len(given) > 0 and all(isinstance(one, str) for one in given)
 
 
 @quotes_no_cell
 def look_at(data: Any, *, header: bool = True) -> Look:
     """Declared names and kinds; of a CSV, those its first lines suggest. With `header` the first line holds names."""
-    if isinstance(data, str | Path):
+    if isinstance(data, str | Path) and not is_warehouse_address(data):
         first = expand(str(data))[0]
         if first.kind == "csv":
             return _look_at_text(first, header)
     if not header:
         raise DataError("only a CSV can be without a header line: other tables name their columns. Leave it out.")
-    source = open_table(data)
-    check_names(source.names)
-    return Look(_without_ids(source.kinds()))
+    with closing(open_table(data)) as source:
+        check_names(source.names)
+        return Look(_without_ids(source.kinds()))
 
 
 def _look_at_text(place: Place, header: bool) -> Look:

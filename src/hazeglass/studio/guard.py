@@ -1,8 +1,11 @@
 """Who may ask, and how much: the first thing every request meets.
 
-A page on the web cannot reach the studio: the Host must be the loopback address it was started on (so no other name can
-be made to point here), the session cookie exists only in the browser that opened the one-time link and travels with no
-other site's request, and whatever changes something must come from the studio's own pages.
+Every start of the studio has an origin of its own, http://<random>.localhost:<port>, which browsers look for on this
+machine. So no tab and no service worker that anybody served from this port before belongs to it.
+
+A page on the web cannot reach the studio: the Host must be that name (so no other one can be made to point here), the
+session cookie exists only in the browser that opened the one-time link and travels with no other site's request, and
+whatever changes something must come from the studio's own pages.
 
 A cookie does not know ports: browsers send it to every service on this machine that the person visits, and such a
 service may replay it with any header it likes. So the cookie opens only pages and assets, which hold no data.
@@ -66,13 +69,13 @@ class Guard:
     """ASGI middleware around the whole studio. `static` are the paths whose answers are the same in every studio."""
 
     def __init__(
-        self, app: App, *, port: int, token: str, static: Collection[str], limit: Callable[[str], int]
+        self, app: App, *, host: str, token: str, static: Collection[str], limit: Callable[[str], int]
     ) -> None:
         self._app, self._static, self._limit = app, static, limit
-        self._host = f"127.0.0.1:{port}"  # not localhost: another service may listen there, at [::1]
+        self._host = host
         self._token: str | None = token
         self._session, self._page_secret = secrets.token_urlsafe(32), secrets.token_urlsafe(32)
-        self._cookie = f"hazeglass_studio_{port}"  # browsers share cookies between ports
+        self._cookie = f"hazeglass_studio_{host.rpartition(':')[2]}"  # browsers share cookies between ports
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -93,7 +96,7 @@ class Guard:
         """What is said instead of an answer, or nothing."""
         headers, path, method = request.headers, request.scope["path"], request.method
         if headers.get("host") != self._host:
-            return _no(f"This studio answers only at its own address on this machine, http://{self._host}.")
+            return _no("This studio answers only at its own address on this machine, which it printed when it started.")
         if (path, method) == ("/", "GET") and self._token and _same(request.query_params.get("token"), self._token):
             return self._welcome()
         if not _same(request.cookies.get(self._cookie), self._session):

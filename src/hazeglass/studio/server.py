@@ -30,6 +30,7 @@ from hazeglass.studio.guard import Guard
 from hazeglass.studio.jobs import Jobs
 from hazeglass.studio.publisher import PublisherSide, warm_up
 
+_TRIES = 20  # for a port that is free on both addresses
 _LARGEST_REQUEST = 32 << 20  # a plan of 100,000 columns
 _PAGES = {"/": "home.html", "/publisher": "publisher.html", "/analyst": "analyst.html", "/help": "help.html"}
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
@@ -40,9 +41,9 @@ _OPENING = (
 
 @dataclass(frozen=True)
 class Settings:
-    """How a studio was started."""
+    """How a studio was started; `host` is its name and port, as browsers send them."""
 
-    port: int
+    host: str
     token: str
     folders: Folders
     largest_upload: int = 1 << 30
@@ -65,7 +66,7 @@ def make_app(settings: Settings, jobs: Jobs) -> Guard:
     limits = {"/analyst/upload": settings.largest_upload}
     return Guard(
         app,
-        port=settings.port,
+        host=settings.host,
         token=settings.token,
         static=frozenset(route.path for route in static),
         limit=lambda path: limits.get(path, _LARGEST_REQUEST),
@@ -129,14 +130,20 @@ def serve(
     *,
     port: int = 0,
     browser: bool = True,
+    plain_address: bool = False,
     largest_upload: int = 1 << 30,
     announce: Callable[[str], None] = print,
 ) -> None:
-    """Serve until interrupted. Port 0 takes any that is free; `announce` gets the one-time link."""
+    """Serve until interrupted. Port 0 takes any that is free; `announce` gets the one-time link.
+
+    With `plain_address` the link has 127.0.0.1, which tabs and service workers of earlier services may share.
+    """
     known = Folders.of(folders)
-    listener = _listen(port)
-    settings = Settings(listener.getsockname()[1], secrets.token_urlsafe(32), known, largest_upload)
-    link = f"http://127.0.0.1:{settings.port}/?token={settings.token}"
+    listeners = _listen(port)
+    name = "127.0.0.1" if plain_address else f"{secrets.token_hex(16)}.localhost"
+    host = f"{name}:{listeners[0].getsockname()[1]}"
+    settings = Settings(host, secrets.token_urlsafe(32), known, largest_upload)
+    link = f"http://{host}/?token={settings.token}"
     with tempfile.TemporaryDirectory(prefix="hazeglass-studio-", ignore_cleanup_errors=True) as workspace:
         jobs = Jobs(Path(workspace))
 
@@ -148,7 +155,7 @@ def serve(
 
         server = _Server(settings, jobs, ready)
         with _ended_by_signals(server), contextlib.suppress(KeyboardInterrupt):
-            server.run(sockets=[listener])
+            server.run(sockets=listeners)
 
 
 @contextlib.contextmanager
@@ -201,16 +208,45 @@ class _Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
-def _listen(port: int) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+def _listen(port: int) -> list[socket.socket]:
+    """The port on 127.0.0.1, and on [::1] where this machine has it.
+
+    Browsers may try either for a name that ends in .localhost: a neighbour who listened on the other one would be sent
+    the link's token.
+    """
+    for _ in range(_TRIES if port == 0 else 1):
+        first = _bound(socket.AF_INET, "127.0.0.1", port)
+        try:
+            second = _bound(socket.AF_INET6, "::1", first.getsockname()[1]) if _has_ipv6() else None
+        except InputError as error:
+            first.close()
+            taken = error
+            continue
+        return [first] if second is None else [first, second]
+    raise taken
+
+
+def _bound(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
+    listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        listener.bind(("127.0.0.1", port))
+        listener.bind((address, port))
+        listener.listen()  # at once: until then another process could take the port as well
     except (OSError, OverflowError) as error:
         listener.close()
         reason = getattr(error, "strerror", None) or "there is no such port"
         raise InputError(f"port {port} of this machine cannot be used: {reason}. Choose another, or 0.") from None
     return listener
+
+
+def _has_ipv6() -> bool:
+    """Whether this machine has [::1]."""
+    try:
+        with socket.socket(socket.AF_INET6, socket.SOCK_STREAM) as probe:
+            probe.bind(("::1", 0))
+    except OSError:
+        return False
+    return True
 
 
 def _open_browser(link: str, workspace: Path) -> None:

@@ -58,6 +58,7 @@ function upload(file) {
 }
 
 find("upload").addEventListener("change", (event) => { if (event.target.files.length) upload(event.target.files[0]); event.target.value = ""; });
+find("upload").disabled = false; // before, a file chosen at once would be lost: nothing listened yet
 for (const name of ["dragover", "dragleave", "drop"]) {
   find("drop").addEventListener(name, (event) => {
     event.preventDefault();

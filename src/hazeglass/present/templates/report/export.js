@@ -55,7 +55,8 @@ function drawPicture(scale) {
 
 // Names as they are, but for what a spreadsheet would run as a formula.
 function asCsv() {
-  const cell = (text) => '"' + (/^[\s\u00a0\ufeff]*[=+\-@\uff1d\uff0b\uff0d\uff20]/.test(text) ? "'" + text : text).replaceAll('"', '""') + '"';
+  const formula = /(^|[,;|\t\r\n"])(?=[\s\x00-\x1f\x85\xa0\ufeff"]*[=+\-@\t\r\n\uff1d\uff0b\uff0d\uff20])/g;
+  const cell = (text) => '"' + text.replace(formula, "$1'").replaceAll('"', '""') + '"';
   const fields = {partial_correlation: pairs.r, std_error: pairs.e, ci_low: pairs.l, ci_high: pairs.h};
   const lines = edges.map((k) => [cell(names[pairs.i[k]]), cell(names[pairs.j[k]]), ...Object.values(fields).map((all) => all[k] / unit), pairs.p[k], pairs.q[k]].join(","));
   return [["source", "target", ...Object.keys(fields), "p_value", "q_value"].join(","), ...lines, ""].join("\n");

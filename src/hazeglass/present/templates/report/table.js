@@ -3,6 +3,7 @@ const body = d3.select("#table tbody"), widest = Math.max(0.05, strongest);
 const values = {
   s: (k) => names[pairs.i[k]], t: (k) => names[pairs.j[k]], r: (k) => pairs.r[k], e: (k) => pairs.e[k],
   l: (k) => pairs.l[k], a: (k) => strength[k], c: (k) => pairs.c ? pairs.c[k] : 0, p: (k) => pairs.p[k], q: (k) => pairs.q[k],
+  d: (k) => pairs.d ? pairs.d[k] : 0,
 };
 
 function tableRows() {
@@ -48,4 +49,5 @@ function fillRow(k) {
   picture.append("circle").attr("cx", across(none ? pairs.s[k] : pairs.r[k])).attr("r", 3);
   row.append("td").text(chance(pairs.p[k]));
   row.append("td").text(chance(pairs.q[k]));
+  if (pairs.d) row.append("td").text(chance(pairs.d[k]));
 }

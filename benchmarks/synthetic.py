@@ -1,0 +1,303 @@
+"""Synthetic rows beside those of MST and AIM (dpmm), at the same epsilon and delta, on the same public levels.
+
+    python benchmarks/synthetic.py [--out synthetic.csv] [--data adult child insurance] [--epsilons 1 0.3 3] [--seeds 5]
+                                   [--rows-dir build/synthetic] [--mst 2] [--coverage]
+
+For each data set and tool: total variation of one-, two- and three-way tables from the real rows; for adult the AUC of
+a gradient boosting trained on synthetic rows and tested on real ones that nobody was shown; SDMetrics' column shapes
+and pair trends; processor seconds. `real rows` is another sample from the same source. Ours protects a record that is
+replaced, dpmm one that is added or removed, which is the weaker promise at the same epsilon.
+
+HAZEGLASS_DPMM_PYTHON and HAZEGLASS_SDMETRICS_PYTHON name other environments; what they would do is left out without
+them. The CSV is added to, row by row, and what it holds is not done again; rows of others are kept in --rows-dir.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import itertools
+import json
+import os
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+
+import hazeglass as hg
+from hazeglass.analyst.synthesize import Synthesis
+
+DATA = Path(__file__).parents[1].parent / "shared" / "data"
+DELTA = 1e-6
+_KEY = ["data", "tool", "epsilon", "seed"]
+FIELDS = [*_KEY, "auc", "tv1", "tv2", "tv3", "shapes", "trends", "worst", "stuck", "cpu_fit", "cpu_draw"]
+_MOST_TABLES = 364
+_COVERED = 40  # releases of known truth
+
+
+@dataclass(frozen=True)
+class Table:
+    """Level numbers of a data set, another sample, and for a prediction the rows held out."""
+
+    names: list[str]
+    sizes: list[int]
+    rows: np.ndarray
+    other: np.ndarray
+    held_out: np.ndarray | None = None
+
+
+def adult() -> Table:
+    """40,000 binned census rows; the held-out ones are the other sample."""
+    train, test = (pa.csv.read_csv(DATA / "adult" / f"binned_{part}.csv.gz").to_pandas() for part in ("train", "test"))
+    sizes = np.maximum(train.max(), test.max()).to_numpy() + 1
+    return Table(list(train), sizes.tolist(), train.to_numpy(), test.to_numpy(), test.to_numpy())
+
+
+def network(name: str) -> Table:
+    """20,000 rows of a discrete network."""
+    load = getattr(hg.datasets, f"load_{name}")
+    one, other = (load(DATA, rows=20_000, seed=seed) for seed in (0, 1))
+    sizes = [len(one.levels[column]) for column in one.columns]
+    return Table(list(one.columns), sizes, np.asarray(one.data).astype(int), np.asarray(other.data).astype(int))
+
+
+def load(name: str) -> Table:
+    return adult() if name == "adult" else network(name)
+
+
+# ------------------------------------------------------------------------------------------------------------- tools
+
+
+def ours(table: Table, epsilon: float, seed: int) -> tuple[np.ndarray, dict[str, object]]:
+    """A release of categorical columns, and as many rows from it."""
+    columns = [
+        hg.Column(name, "categorical", levels=[str(k) for k in range(size)])
+        for name, size in zip(table.names, table.sizes, strict=True)
+    ]
+    plan = hg.Plan(title="b", form="moments", protects="record", epsilon=epsilon, delta=DELTA, columns=columns)
+    words = pa.table({name: table.rows[:, k].astype(str) for k, name in enumerate(table.names)})
+    with tempfile.TemporaryDirectory() as folder:
+        release = hg.publish(words, plan, Path(folder) / "r", simulate_seed=seed)
+        made = Synthesis(release, len(table.rows), seed)
+        started = time.process_time()
+        made.made.field  # noqa: B018 (fitted on first use)
+        fitted = time.process_time()
+        rows = np.concatenate(list(made.made.blocks())).astype(int)
+        drawn = time.process_time()
+        check = made.check
+    assert check is not None
+    cost = {"cpu_fit": round(fitted - started, 1), "cpu_draw": round(drawn - fitted, 1)}
+    return rows, {**cost, "worst": round(check.worst, 2), "stuck": len(check.stuck)}
+
+
+def of_dpmm(
+    tool: str, name: str, table: Table, epsilon: float, seed: int, folder: Path
+) -> tuple[np.ndarray, dict[str, object]] | None:
+    """Rows of MST or AIM, kept in `folder`; None without its environment."""
+    kept = folder / f"{name}-{tool}-{epsilon:g}-{seed}.csv"
+    said = kept.with_suffix(".seconds")
+    python = os.environ.get("HAZEGLASS_DPMM_PYTHON")
+    if not kept.exists():
+        if python is None:
+            return None
+        with tempfile.TemporaryDirectory() as scratch:
+            source, sizes = Path(scratch) / "rows.csv", Path(scratch) / "sizes.json"
+            write(table, table.rows, source)
+            sizes.write_text(json.dumps(dict(zip(table.names, table.sizes, strict=True))))
+            worker = Path(__file__).parent / "tools" / "mst_table.py"
+            command = [python, worker, source, sizes, kept, str(epsilon), str(DELTA), str(seed), tool]
+            done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=True)
+            said.write_text(done.stdout.split()[-1])
+    rows = pa.csv.read_csv(kept).to_pandas()[table.names].to_numpy()
+    return rows, {"cpu_fit": round(float(said.read_text()), 1) if said.exists() else ""}
+
+
+# ------------------------------------------------------------------------------------------------------------- judges
+
+
+def variation(table: Table, rows: np.ndarray, ways: int) -> float:
+    """Mean total variation between tables of so many columns."""
+    found = []
+    for some in list(itertools.combinations(range(len(table.names)), ways))[:_MOST_TABLES]:
+        size = [table.sizes[k] for k in some]
+        counts = [
+            np.bincount(np.ravel_multi_index([one[:, k] for k in some], size), minlength=np.prod(size)) / len(one)
+            for one in (rows, table.rows)
+        ]
+        found.append(np.abs(counts[0] - counts[1]).sum() / 2)
+    return float(np.mean(found))
+
+
+def prediction(table: Table, rows: np.ndarray) -> float:
+    """AUC of the last column by all others, trained on `rows` and tested on rows nobody was shown."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    model = HistGradientBoostingClassifier(random_state=0).fit(rows[:, :-1], rows[:, -1])
+    return float(roc_auc_score(table.held_out[:, -1], model.predict_proba(table.held_out[:, :-1])[:, 1]))
+
+
+def quality(table: Table, rows: np.ndarray) -> dict[str, float]:
+    """SDMetrics' scores, where its environment is named."""
+    python = os.environ.get("HAZEGLASS_SDMETRICS_PYTHON")
+    if python is None:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = Path(folder) / "real.csv", Path(folder) / "made.csv"
+        for path, one in zip(paths, (table.rows, rows), strict=True):
+            write(table, one, path)
+        worker = Path(__file__).parent / "tools" / "sdmetrics_score.py"
+        done = subprocess.run([python, str(worker), *map(str, paths)], capture_output=True, text=True, check=True)
+    return {key: round(value, 4) for key, value in json.loads(done.stdout.splitlines()[-1]).items()}
+
+
+def write(table: Table, rows: np.ndarray, path: Path) -> None:
+    pa.csv.write_csv(pa.table({name: rows[:, k] for k, name in enumerate(table.names)}), path)
+
+
+def judged(table: Table, rows: np.ndarray) -> dict[str, object]:
+    found: dict[str, object] = {f"tv{k}": round(variation(table, rows, k), 4) for k in (1, 2, 3)}
+    if table.held_out is not None:  # real rows to learn from are not those that were held out
+        found["auc"] = round(prediction(table, table.rows if rows is table.other else rows), 4)
+    return {**found, **quality(table, rows)}
+
+
+# ---------------------------------------------------------------------------------------------------------- coverage
+
+
+def coverage(out: Path) -> None:
+    """How often intervals from five copies hold what the people behind the data are like."""
+    from scipy.stats import t as student
+
+    shares, n = np.array([0.5, 0.3, 0.2]), 5000
+    truth = {"share": 0.3, "strong pair": 0.0, "weak pair": 0.0, "mean of an amount": 0.0}
+    held: dict[str, list[bool]] = {name: [] for name in truth}
+    plain: dict[str, list[bool]] = {name: [] for name in truth}
+    strong, weak = np.array([0.2, 0.5, 0.8]), np.array([0.45, 0.5, 0.55])
+    truth |= {
+        "strong pair": 0.2 * 0.8,
+        "weak pair": 0.2 * 0.55,
+        "mean of an amount": float(shares @ [50.0, 55.0, 60.0]),
+    }
+    columns = [
+        hg.Column("a", "categorical", levels=["x", "y", "z"]),
+        hg.Column("b", "categorical", levels=["no", "yes"]),
+        hg.Column("c", "categorical", levels=["no", "yes"]),
+        hg.Column("amount", "continuous", lower=0.0, upper=120.0),
+    ]
+    plan = hg.Plan(title="c", form="moments", protects="record", epsilon=1.0, delta=DELTA, columns=columns)
+    for number in range(_COVERED):
+        rng = np.random.default_rng(1000 + number)
+        a = rng.choice(3, p=shares, size=n)
+        data = {
+            "a": [("x", "y", "z")[k] for k in a],
+            "b": [("no", "yes")[int(k)] for k in rng.random(n) < strong[a]],
+            "c": [("no", "yes")[int(k)] for k in rng.random(n) < weak[a]],
+            "amount": np.array([50.0, 55.0, 60.0])[a] + 12 * rng.standard_normal(n),
+        }
+        with tempfile.TemporaryDirectory() as folder:
+            release = hg.publish(pa.table(data), plan, Path(folder) / "r", simulate_seed=number)
+            copies = [Synthesis(release, n, number, copy=k).table() for k in range(1, 6)]
+        results = [statistics(copy) for copy in copies]
+        for name, true in truth.items():
+            values = np.array([one[name][0] for one in results])
+            # as many rows as real ones, so N/n = 1
+            within = np.mean([one[name][1] ** 2 for one in results])
+            width = student.ppf(0.975, 4) * np.sqrt(1.2 * values.var(ddof=1) + within)
+            held[name].append(abs(values.mean() - true) <= width)
+            plain[name].append(abs(values[0] - true) <= 1.96 * results[0][name][1])
+    with out.with_suffix(".coverage.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["statistic", "five copies", "one copy, as if real", "releases"])
+        for name in truth:
+            writer.writerow([name, np.mean(held[name]), np.mean(plain[name]), _COVERED])
+            print(
+                f"{name:18} {np.mean(held[name]):.3f} of 0.95 with five copies, {np.mean(plain[name]):.3f} as if real"
+            )
+
+
+def statistics(copy: pa.Table) -> dict[str, tuple[float, float]]:
+    """Estimates, and the standard errors of a tool that takes rows for real."""
+    a, b, c = (np.array(copy[name].to_pylist()) for name in "abc")
+    amount = copy["amount"].to_numpy()
+
+    def share(of: np.ndarray) -> tuple[float, float]:
+        return float(of.mean()), float(np.sqrt(of.mean() * (1 - of.mean()) / of.size))
+
+    return {
+        "share": share(a == "y"),
+        "strong pair": share((a == "z") & (b == "yes")),
+        "weak pair": share((a == "z") & (c == "yes")),
+        "mean of an amount": (float(amount.mean()), float(amount.std() / np.sqrt(amount.size))),
+    }
+
+
+# --------------------------------------------------------------------------------------------------------------- main
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=Path("build/synthetic.csv"))
+    parser.add_argument("--rows-dir", type=Path, default=Path("build/synthetic"))
+    parser.add_argument("--data", nargs="+", default=["adult", "child", "insurance"])
+    parser.add_argument("--epsilons", nargs="+", type=float, default=[1.0])
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--mst", type=int, default=2, help="releases of MST, at the first epsilon")
+    parser.add_argument("--aim", type=int, default=0, help="releases of AIM; slow")
+    parser.add_argument("--coverage", action="store_true")
+    options = parser.parse_args()
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    options.rows_dir.mkdir(parents=True, exist_ok=True)
+    if options.coverage:
+        coverage(options.out)
+        return
+    for name in options.data:
+        table = load(name)
+        for tool, epsilon, seed in tasks(options):
+            key = {"data": name, "tool": tool, "epsilon": f"{epsilon:g}", "seed": str(seed)}
+            if key in done(options.out):
+                continue
+            if tool == "real rows":
+                made = table.other, {}
+            elif tool == "hazeglass":
+                made = ours(table, epsilon, seed)
+            else:
+                made = of_dpmm(tool, name, table, epsilon, seed, options.rows_dir)
+            if made is None:
+                print(f"{name}: {tool} is left out; HAZEGLASS_DPMM_PYTHON is not set")
+                continue
+            add(options.out, {**key, **judged(table, made[0]), **made[1]})
+
+
+def tasks(options: argparse.Namespace) -> list[tuple[str, float, int]]:
+    first = options.epsilons[0]
+    own = [("hazeglass", epsilon, seed) for epsilon in options.epsilons for seed in range(1, options.seeds + 1)]
+    others = [("MST", first, seed) for seed in range(1, options.mst + 1)]
+    others += [("AIM", first, seed) for seed in range(1, options.aim + 1)]
+    return [("real rows", 0.0, 0), *own, *others]
+
+
+def done(out: Path) -> list[dict[str, str]]:
+    if not out.exists():
+        return []
+    with out.open(newline="") as file:
+        return [{key: row[key] for key in _KEY} for row in csv.DictReader(file)]
+
+
+def add(out: Path, row: dict[str, object]) -> None:
+    fresh = not out.exists()
+    with out.open("a", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        if fresh:
+            writer.writeheader()
+        writer.writerow(row)
+    print("  ".join(f"{key}={value}" for key, value in row.items()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,185 @@
+"""Columns that others determine, as far as a release can tell: the error bars of all others must not suffer.
+
+Two columns that say the same (an hour and a time of departure, a level of education and its years), or one that is
+the sum of others, leave a direction in which nothing is known but noise. Given each other they have no partial
+correlation to speak of, and given both no pair of theirs has: every interval would reach from -1 to 1. So of such
+columns one is left out of what the others are conditioned on, and its own pairs are looked at with it in the place of
+those that determine it (docs/maths/inference.md).
+
+Leaving out is adding a large variance to a column: its block of the precision then vanishes, and nothing else changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.analyst.inference import PairInference, Pilot, evidence, infer, pilot
+from hazeglass.analyst.noisy import NoisyCovariance, some_of
+from hazeglass.analyst.penalty import Problem
+from hazeglass.glasso import Solution
+from hazeglass.glasso.linalg import FloatArray
+
+_SURE, _LOST = 3.0, 1.5  # standard errors; with less than so many of its own, a column has none that can be told
+_NEARLY = 0.35  # of a column's variance: with so much of its own, no column counts as determined
+_FINEST = 1e-3  # of a column's variance: scores are made from leaves, and do not say more
+_OUT = 1e4  # what is added to the variance of a column that is left out
+_MOST = 12  # columns that may be left out
+_MOST_COLUMNS = 300
+
+
+@dataclass(frozen=True, eq=False)
+class Inferred:
+    """Every pair with its uncertainty, by the view that is for it.
+
+    base      what error bars of most pairs are built on
+    evidence  what pairs are ranked by; None for curved dependence
+    left_out  columns that most pairs are not given
+    """
+
+    pairs: PairInference
+    base: Pilot
+    evidence: FloatArray | None
+    left_out: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader must know of columns that were left out."""
+        if not self.left_out:
+            return ()
+        verb = "is" if len(self.left_out) == 1 else "are each"
+        return (
+            f"{some_of(self.left_out)} {verb} determined by other columns, as far as this release can tell. Pairs of "
+            "the others are given all columns but those; pairs of those, all columns but what determines them.",
+        )
+
+
+def inferred(noisy: NoisyCovariance, problem: Problem, chosen: Solution) -> Inferred:
+    """Every pair, seen so that error bars do not suffer from columns which others determine."""
+    curved = noisy.size > 1 and not noisy.groups
+    seen = views(noisy) if noisy.size == 1 else (View(noisy, (), np.ones((len(noisy.names),) * 2, dtype=bool)),)
+    found: list[PairInference] = []
+    ranked, bases = [], []
+    for view in seen:
+        own = problem if view.noisy is noisy else Problem.of(view.noisy, solver=problem.solver, device=problem.device)
+        base = pilot(view.noisy, own, chosen)
+        bases.append(base)
+        found.append(infer(view.noisy, base.precision, base.blur))
+        ranked.append(None if curved else evidence(view.noisy, base, own))
+    left_out = tuple(noisy.names[k] for k in seen[0].out)
+    if len(seen) == 1:
+        return Inferred(found[0], bases[0], ranked[0], left_out)
+    upper = np.triu_indices(len(noisy.names), 1)
+    which = np.zeros(upper[0].size, dtype=np.intp)
+    for number, view in enumerate(seen):
+        which[view.pairs[upper]] = number
+    return Inferred(_merged(found, which), bases[0], _picked(ranked, which), left_out)
+
+
+def _picked(values: Sequence[FloatArray | None], which: npt.NDArray[np.intp]) -> FloatArray:
+    stacked = np.array(values)
+    return np.asarray(stacked[which, np.arange(which.size)])
+
+
+def _merged(found: Sequence[PairInference], which: npt.NDArray[np.intp]) -> PairInference:
+    """Each pair from the view that is for it; q-values over all of them."""
+    from scipy.stats import false_discovery_control
+
+    names = ("partial_correlation", "std_error", "ci_low", "ci_high", "p_value")
+    parts = {name: _picked([getattr(one, name) for one in found], which) for name in names}
+    block = found[0].block
+    if block is not None:
+        blocks = [one.block for one in found if one.block is not None]
+        both = {name: _picked([getattr(one, name) for one in blocks], which) for name in ("blocks", "covariances")}
+        block = replace(block, **both)
+    return PairInference(**parts, q_value=false_discovery_control(parts["p_value"]), block=block)
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """The covariance for some of the pairs.
+
+    noisy   with every column in `out` left out
+    pairs   which entries of (p, p) it is for
+    """
+
+    noisy: NoisyCovariance
+    out: tuple[int, ...]
+    pairs: npt.NDArray[np.bool_]
+
+
+def views(noisy: NoisyCovariance) -> tuple[View, ...]:
+    """The covariance as it is where every column has something of its own; else one view for all pairs of columns that
+    are not left out, and for each that is, one for its pairs with others and one for those with what determines it."""
+    p = len(noisy.names)
+    everything = np.ones((p, p), dtype=bool)
+    out = _determined(noisy, ()) if p <= _MOST_COLUMNS else ()
+    if not out:
+        return (View(noisy, (), everything),)
+    found = [View(_without(noisy, out), out, everything)]
+    for column in out:
+        others = tuple(one for one in out if one != column)
+        instead = _determined(_without(noisy, others), others, keep=column)
+        pairs = _pairs_of(p, column)
+        found.append(View(_without(noisy, (*others, *instead)), (*others, *instead), pairs))
+        among = np.zeros((p, p), dtype=bool)
+        among[column, list(instead)] = among[list(instead), column] = True
+        doubt = _SURE * _own_variance(_without(noisy, (*others, *instead)))[1].max(initial=0.0)
+        found.append(View(_added(_without(noisy, others), (column, *instead), doubt), others, among))
+    return tuple(found)
+
+
+def _pairs_of(columns: int, one: int) -> npt.NDArray[np.bool_]:
+    pairs = np.zeros((columns, columns), dtype=bool)
+    pairs[one] = pairs[:, one] = True
+    return pairs
+
+
+def _determined(noisy: NoisyCovariance, before: tuple[int, ...], keep: int | None = None) -> tuple[int, ...]:
+    """Columns to leave out, one after the other, until every other column has something of its own."""
+    out: list[int] = []
+    while len(out) < _MOST:
+        left, error = _own_variance(_without(noisy, tuple(out)))
+        hidden = (left < _LOST * error) & (left + _SURE * error < _NEARLY)
+        hidden[[*before, *out, *([] if keep is None else [keep])]] = False
+        if not hidden.any():
+            return tuple(out)
+        out.append(int(np.argmax(np.where(hidden, error, 0.0))))  # the one that is known least
+    return ()  # not a few columns but all of them: nothing here helps
+
+
+def _own_variance(noisy: NoisyCovariance) -> tuple[FloatArray, FloatArray]:
+    """The share of each column's variance that others leave, the least over its features, and its standard error."""
+    p, size = len(noisy.names), noisy.size
+    values, vectors = np.linalg.eigh(noisy.covariance)
+    precision = (vectors / np.maximum(values, np.sqrt(noisy.typical_variance()))) @ vectors.T
+    load = precision / np.diag(precision)[:, None]
+    left = np.einsum("ij,jk,ik->i", load, noisy.covariance, load)
+    error = replace(noisy.error, basis=load @ noisy.error.basis, stretch=None, excess=None)
+    variance = np.diag(error.entry_variance).copy()
+    if noisy.error.own is not None:
+        variance += load**4 @ noisy.error.own
+    if noisy.bent is not None:  # what bends scores, noise or leaves that are not finer, looks like something of its own
+        bends = load[:, ::size] ** 2 @ noisy.bent
+        left, variance = left - bends, variance + bends**2 + _FINEST**2
+    deviation = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
+    alive = np.arange(size) < noisy.live[:, None]
+    worst = np.argmin(np.where(alive, (left / deviation).reshape(p, size), np.inf), axis=1)
+    at = np.arange(p) * size + worst
+    return left[at], deviation[at]
+
+
+def _without(noisy: NoisyCovariance, out: tuple[int, ...]) -> NoisyCovariance:
+    return _added(noisy, out, _OUT)
+
+
+def _added(noisy: NoisyCovariance, columns: tuple[int, ...], variance: float) -> NoisyCovariance:
+    """With more variance in these columns."""
+    if not columns:
+        return noisy
+    more = np.zeros(len(noisy.names))
+    more[list(columns)] = variance
+    return replace(noisy, covariance=noisy.covariance + np.diag(np.repeat(more, noisy.size)))

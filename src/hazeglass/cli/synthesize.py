@@ -1,0 +1,70 @@
+"""hazeglass synthesize: rows from a release."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hazeglass.cli.releases import KeyOption
+from hazeglass.cli.terminal import Printer, ReleaseArgument, plain, speaking
+
+
+@speaking
+def synthesize(
+    printer: Printer,
+    release: ReleaseArgument,
+    rows: Annotated[int, typer.Option(min=1, help="How many rows.")],
+    out: Annotated[Path, typer.Option(help="A new folder; or a new file that ends in .parquet or .csv.")],
+    form: Annotated[Literal["parquet", "csv"], typer.Option("--format", help="What a folder holds.")] = "parquet",
+    copies: Annotated[int, typer.Option(min=1, max=100, help="How many sets of rows, for error bars.")] = 1,
+    seed: Annotated[int | None, typer.Option(min=0, help="The same seed gives the same rows.")] = None,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="Exactly the released mean and covariance (linear and public scale).")
+    ] = False,
+    complete: Annotated[bool, typer.Option("--complete", help="No missing cells.")] = False,
+    compare: Annotated[
+        Path | None, typer.Option(help="Publisher only: draw these real rows beside the synthetic ones.", metavar="RAW")
+    ] = None,
+    key: KeyOption = None,
+) -> None:
+    """Draw rows from a release of moments, at no further cost in privacy.
+
+    Example: hazeglass synthesize release/ --rows 10000 --out rows/
+    """
+    import secrets
+
+    from hazeglass.analyst.rows_package import check_rows_place, write_comparison, write_package
+    from hazeglass.bundle.reader import load
+
+    check_rows_place(out)
+    loaded = load(release, key=key)
+    number = secrets.randbelow(2**53) if seed is None else seed
+    with printer.steps("drawing rows") as progress:
+        if compare is not None:
+            made = [write_comparison(loaded, compare, out, rows, number)]
+        else:
+            made = write_package(
+                loaded,
+                out,
+                rows,
+                number,
+                copies=copies,
+                kind=form,
+                exact=exact,
+                missing=not complete,
+                progress=progress,
+            )
+        for one in made:
+            one.warn()
+    what = f"{rows:,} rows" if copies == 1 else f"{copies} times {rows:,} rows"
+    checked = [one.checked() for one in made]
+    if checked[0]["model"].endswith("field"):
+        worst = max(one["worst_agreement"] for one in checked)
+        printer.say(
+            f"{checked[0]['pairs']} pairs of columns have tables of their own; rows miss the released ones by at most "
+            f"{worst:.2g} times what noise and so many rows explain."
+        )
+    printer.say(f"Wrote {plain(out)}: {what}, seed {number}.")
+    printer.answer({"out": str(out), "checked": checked})

@@ -1,0 +1,291 @@
+"""Rows that stay in their database: counts and sums that a release needs, asked for as whole numbers.
+
+A scored cell may need a draw inside its leaf. A table has no row numbers, so a draw is a public function of the row's
+own key (`order_column`): d = (a h + b) mod 2^31 - 1, h a polynomial of the key, with coefficients drawn anew for every
+release. What a row adds to a sum is then a function of that row alone, so the sensitivity is that of files, whoever
+knows the coefficients; and over them, draws are uniform and those of different rows and columns independent in pairs,
+which is what moments need to be as good as with a cipher (docs/maths/warehouse.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hazeglass.bundle.columns import origins
+from hazeglass.compute.engines import Engine
+from hazeglass.compute.warehouse import Layers, Warehouse, real
+from hazeglass.errors import DataError, PlanError, PrivacyRefusal
+from hazeglass.publisher.expressions import cell, clamped, one_if, thresholds
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_columns import readings
+from hazeglass.publisher.rows import Block, R, Rows, Work, check_columns
+
+if TYPE_CHECKING:
+    from hazeglass.bundle.manifest import Stage
+    from hazeglass.publisher.marginals import Encoder
+    from hazeglass.publisher.queries import Draws
+
+__all__ = ["QueriedRows"]
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+_AT_ONCE = 1500  # sums of one query; PostgreSQL gives at most 1,664 columns
+
+
+@dataclass
+class QueriedRows(Rows):
+    """The rows of a table in a warehouse, as the plan sees them; :class:`Rows` for the steps of a release."""
+
+    source: Warehouse
+    _read: list[Any] = field(init=False, default_factory=list)
+    _looked: bool = field(init=False, default=False)
+
+    def __post_init__(self) -> None:
+        _check_plan(self.plan, self.source)
+        check_columns(self.plan, self.source)
+        self._starts, self._masks = [], None
+        self.n, self._without, ids = self._sizes()
+        if self.plan.id_column is not None:
+            self.persons = self.plan.persons or ids
+            if ids > self.persons:
+                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+        number, things = (self.n, "rows") if self.persons is None else (self.persons, "persons")
+        if number < 2:
+            raise DataError(f"the data must have at least 2 {things}, got {number}.")
+
+    def run(self, engine: Engine, work: Work[R], key: bytes = b"") -> Iterator[R]:
+        """Refused: no row comes here."""
+        self.source.sizes()
+        raise AssertionError
+
+    def blocks(self) -> Iterator[Block]:
+        """Refused."""
+        self.source.sizes()
+        raise AssertionError
+
+    def _tell_alike(self) -> None:
+        """A database keeps no order of rows to speak of."""
+
+    # -------------------------------------------------------------------------------------------------- passes
+
+    def counts(self, borders: Sequence[FloatArray]) -> list[IntArray]:
+        """How many cells of each column lie in each leaf, and how many are missing: secret."""
+        from hazeglass.publisher.queries import units_of
+
+        layers = self._cells()
+        sums: dict[str, Any] = {}
+        for k, (column, cuts) in enumerate(zip(self.plan.columns, borders, strict=True)):
+            x = layers.top[f"x{k}"]
+            inner = thresholds(units_of(self.plan, k), column.lower, column.upper, cuts[1:-1])
+            sums[f"n{k}"] = x.count()
+            for number, cut in enumerate(inner):
+                if math.isfinite(cut):
+                    sums[f"c{k}_{number}"] = (x >= real(cut)).cast("int32").sum()
+            sums |= {f"c{k}_{number}": sums[f"n{k}"] for number in np.flatnonzero(inner == -np.inf)}
+        found = self._ask(layers, sums)
+        self._tell_empty(found)
+        counts = []
+        for k, cuts in enumerate(borders):
+            present = found[f"n{k}"]
+            above = [present, *(found.get(f"c{k}_{number}", 0) for number in range(cuts.size - 2)), 0]
+            counts.append(np.array([*-np.diff(above), self.n - present], dtype=np.int64))
+        return counts
+
+    def within(self, grid: FloatArray) -> IntArray:
+        """How many rows, on the public scale, are at most as long as each radius: secret."""
+        from hazeglass.publisher.queries import add_length, on_public_scale
+
+        layers = self._cells()
+        layers.add(**{f"v{k}": on_public_scale(layers.top, self.plan, k) for k in range(len(self.plan.columns))})
+        add_length(layers, len(self.plan.columns))
+        length = layers.top.length
+        found = self._ask(layers, {f"w{k}": one_if(length <= real(one)).sum() for k, one in enumerate(grid)})
+        return np.array([found[f"w{k}"] for k in range(grid.size)], dtype=np.int64)
+
+    def look(self) -> None:
+        """Ask once for everything that a release reads: a rehearsal."""
+        self.counts([np.array([-1.0, 1.0])] * len(self.plan.columns))
+
+    def sums(self, stage: Stage, encoder: Encoder, through: FloatArray | None) -> tuple[IntArray, IntArray]:
+        """The secret sums of the stage's rows and of their products, in lattice steps."""
+        from hazeglass.publisher.queries import add_stage, draws_of
+
+        layers = self._cells(draws_of(encoder.key, len(self.plan.columns)) if encoder.key else None)
+        add_stage(layers, self.plan, stage, encoder, through)
+        size = stage.size
+        top = layers.top
+        pairs = [(i, j) for i in range(size) for j in range(i, size)]
+        wanted = {f"t{i}": top[f"q{i}"].sum() for i in range(size)}
+        wanted |= {f"t{i}_{j}": (top[f"q{i}"] * top[f"q{j}"]).sum() for i, j in pairs}
+        found = self._ask(layers, wanted)
+        second = np.zeros((size, size), dtype=np.int64)
+        for i, j in pairs:
+            second[i, j] = second[j, i] = found[f"t{i}_{j}"]
+        return np.array([found[f"t{i}"] for i in range(size)], dtype=np.int64), second
+
+    # -------------------------------------------------------------------------------------------------- layers
+
+    def _ask(self, layers: Layers, sums: dict[str, Any]) -> dict[str, int]:
+        """The sums by name, some at a time; each question counts the rows as well, which may not change meanwhile."""
+        found: dict[str, int] = {}
+        names = list(sums)
+        for start in range(0, len(names), _AT_ONCE):
+            some = names[start : start + _AT_ONCE]
+            *values, rows = layers.numbers(**{name: sums[name] for name in some}, rows_=layers.top.count())
+            if rows != self.n:
+                raise DataError(
+                    "the number of rows changed while they were read. Start again when nothing writes to the table."
+                )
+            found |= dict(zip(some, values, strict=True))
+        marks = self._marks()
+        self._tell_marks(marks, marks[-1] if marks else 0)
+        return found
+
+    @property
+    def _sources(self) -> list[str]:
+        """The table's columns that the plan is made of, each once."""
+        return list(dict.fromkeys(origins(self.plan.columns)))
+
+    def _base(self, *, all_rows: bool = False) -> Layers:
+        """The first layers: the columns under names of ours, of each person only so many rows."""
+        layers, plan = Layers(self.source), self.plan
+        table = self.source.table
+        columns = {f"s{k}": table[name] for k, name in enumerate(self._sources)}
+        if plan.order_column is not None:
+            columns["key"] = table[plan.order_column]
+        if plan.id_column is None:
+            layers.first(table.select(**columns))
+            return layers
+        layers.first(table.select(**columns, person=_identity(table[plan.id_column], plan)))
+        if not all_rows:
+            top = layers.top
+            order = [top["key"], *(top[f"s{k}"] for k in range(len(self._sources)))]
+            place = _row_number(top["person"], order)
+            layers.add(**{name: top[name] for name in columns}, person=top["person"], place=place)
+            layers.keep((layers.top["place"] < plan.unit.max_rows) & layers.top["person"].notnull())
+        return layers
+
+    def _sizes(self) -> tuple[int, int, int]:
+        """How many rows are used, how many have no id, and how many ids there are."""
+        layers = self._base(all_rows=True)
+        top = layers.top
+        if self.plan.id_column is None:
+            (rows,) = layers.numbers(rows_=top.count())
+            return rows, 0, 0
+        rows, named, ids = layers.numbers(rows_=top.count(), named=top["person"].count(), ids=top["person"].nunique())
+        used_layers = self._base()
+        (used,) = used_layers.numbers(rows_=used_layers.top.count())
+        return used, rows - named, ids
+
+    def _cells(self, draws: Draws | None = None) -> Layers:
+        """Every column's cell as a float within its bounds, NULL where it is missing."""
+        from hazeglass.publisher.queries import seed_of
+
+        layers, plan = self._base(), self.plan
+        top, made = layers.top, readings(plan.columns)
+        found: dict[str, Any] = {}
+        for k, column in enumerate(plan.columns):
+            reading = made[column.name]
+            own = replace(column, source=reading.source)
+            source = top[f"s{self._sources.index(reading.source)}"]
+            if reading.absence:
+                read = next(one for one in plan.columns if one.name == column.source)
+                x = cell(source, replace(reading, absence=False), read, plan.text, self.source.engine)
+                found[f"x{k}"] = one_if(x.isnull()).cast("float64")
+            else:
+                found[f"x{k}"] = clamped(cell(source, reading, own, plan.text, self.source.engine), column)
+        if draws is not None:
+            found["seed"] = seed_of(top["key"])
+        layers.add(**found)
+        if draws is not None:
+            top = layers.top
+            layers.add(**{name: top[name] for name in found if name != "seed"}, mixed=draws.mixed(top["seed"]))
+        return layers
+
+    # ------------------------------------------------------------------------------------ for the publisher alone
+
+    def _tell_empty(self, found: dict[str, int]) -> None:
+        self._empty = [name for k, name in enumerate(self.plan.names) if not found[f"n{k}"]]
+        if not self._looked:
+            self._looked, self.unread = True, self._unread()
+
+    def _unread(self) -> Counter[str]:
+        """How many cells there are that are none of their column's levels."""
+        layers = self._base()
+        top, made, wanted = layers.top, readings(self.plan.columns), {}
+        for column in self.plan.columns:
+            reading = made[column.name]
+            if reading.levels and not reading.absence:
+                source = top[f"s{self._sources.index(reading.source)}"]
+                x = cell(source, reading, column, self.plan.text, self.source.engine)
+                wanted[column.name] = one_if(source.notnull() & x.isnull()).sum()
+        if not wanted:
+            return Counter()
+        found = self._ask(layers, {f"u{k}": one for k, one in enumerate(wanted.values())})
+        return +Counter(dict(zip(wanted, found.values(), strict=True)))
+
+
+# ------------------------------------------------------------------------------------------------------------ helpers
+
+
+def _check_plan(plan: Plan, source: Warehouse) -> None:
+    """What a table in a database cannot be published as."""
+    if plan.form == "table":
+        raise PrivacyRefusal(
+            'form = "table" is refused from a warehouse: it would carry every row out. Use form = "moments" or '
+            '"synthetic", or export the table where its rows may leave.'
+        )
+    if plan.series is not None or plan.rows_of is not None:
+        what = 'rows = "series"' if plan.series is not None else "period_column"
+        raise PlanError(f"{what} is not read from a warehouse yet. Publish the table from a file.")
+    draws = plan.adaptive and plan.scale == "scores"
+    if plan.order_column is None and (draws or plan.id_column is not None):
+        why = "which rows of a person are used" if plan.id_column is not None else "scores of tied and missing cells"
+        raise PlanError(
+            f"a table in a warehouse has no order, so {why} must follow from a column that tells rows apart: give "
+            "order_column in [release], such as the table's key."
+        )
+    if draws and plan.protects in ("entry", "readings"):
+        raise PlanError(
+            f'protects = {plan.protects!r} needs scale = "linear" or adaptive = false in a warehouse: draws of scores '
+            "there follow from the row's key, which is a cell itself."
+        )
+    if plan.order_column is None:
+        return
+    if source.names.count(plan.order_column) != 1:
+        raise DataError(f"the plan's order_column {plan.order_column!r} must be a column of the table. Correct it.")
+    kind = source.schema[plan.order_column]
+    written = kind.is_string() or kind.is_uuid() or kind.is_date() or kind.is_timestamp()
+    if not (written or kind.is_numeric()):
+        raise DataError(
+            f"order_column must be declared as numbers, text, uuid, dates or times, and {plan.order_column!r} is "
+            f"{kind}. Name another one."
+        )
+
+
+def _identity(person: Any, plan: Plan) -> Any:
+    """Who a row belongs to, as the engine compares; of words that say so, to no one."""
+    import ibis
+
+    kind = person.type()
+    if kind.is_string():
+        missing = person.strip().isin(["", *plan.text.missing])
+        return ibis.ifelse(missing, ibis.null(kind), person)
+    if kind.is_integer() or kind.is_uuid():
+        return person
+    raise DataError(
+        f"the id column must be declared as whole numbers, text or uuid, and it is {kind}. Convert it in a view."
+    )
+
+
+def _row_number(person: Any, order: Sequence[Any]) -> Any:
+    import ibis
+
+    return ibis.row_number().over(ibis.window(group_by=person, order_by=order))

@@ -1,0 +1,69 @@
+"""Columns that say the same, or one that others make up: their own pairs are few, and no other pair may suffer."""
+
+import warnings
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from tests.simulate import simulate
+
+import hazeglass as hg
+from hazeglass.analyst.covariance import covariance_of
+from hazeglass.analyst.twins import views
+
+
+def chain(seed, rows=30_000):
+    rng = np.random.default_rng(seed)
+    z = rng.standard_normal((rows, 4))
+    z[:, 1] += 0.8 * z[:, 0]
+    z[:, 2] += 0.8 * z[:, 1]
+    return dict(zip("abcd", z.T, strict=True))
+
+
+def release_of(table, *, epsilon=3.0, seed=0, **kinds):
+    columns = [kinds.get(name, hg.Column(name, "continuous", lower=-30, upper=30)) for name in table]
+    plan = hg.Plan(title="Twins", form="moments", epsilon=epsilon, delta=1e-6, columns=columns)
+    return simulate(pa.table(table), plan, seed)
+
+
+def edges_of(release, alpha=None):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        graph = hg.recover(release, alpha=alpha)
+    return graph, {(row["source"], row["target"]): row for row in graph.edges.to_pylist()}
+
+
+def test_columns_with_something_of_their_own_are_seen_as_they_are():
+    noisy = covariance_of(release_of(chain(1))).standardised()
+    (view,) = views(noisy)
+    assert view.noisy is noisy
+    assert view.out == ()
+    assert view.pairs.all()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_copy_of_a_column_leaves_every_other_pair_as_it_was(seed):
+    table = chain(seed)
+    _, alone = edges_of(release_of(table, seed=seed))
+    graph, both = edges_of(release_of({**table, "copy": np.round(table["a"], 4) * 2}, seed=seed))
+    (note,) = [one for one in graph.fit["notes"] if "determined by other columns" in one]
+    assert note.startswith(("a is", "copy is"))
+    for pair, row in alone.items():
+        assert both[pair]["std_error"] < 2 * row["std_error"]
+        assert abs(both[pair]["partial_correlation"] - row["partial_correlation"]) < 5 * row["std_error"]
+        assert both[pair]["selected"] == row["selected"] or row["q_value"] > 1e-3
+    assert both["a", "copy"]["partial_correlation"] > 0.9
+    assert both["a", "copy"]["selected"]
+    assert both["b", "copy"]["selected"]  # as b depends on a, given all but the other of the two
+    assert both["c", "copy"]["p_value"] > 1e-4
+    assert both["d", "copy"]["p_value"] > 1e-4
+
+
+def test_a_sum_of_columns_does_not_make_every_interval_useless():
+    table = chain(5)
+    _, edges = edges_of(release_of({**table, "sum": table["a"] + table["d"]}, epsilon=1.0, seed=5))
+    width = [row["ci_high"] - row["ci_low"] for row in edges.values()]
+    assert max(width) < 0.5
+    assert edges["a", "b"]["selected"]
+    assert edges["b", "c"]["selected"]
+    assert not edges["c", "d"]["selected"]
