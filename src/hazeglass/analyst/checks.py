@@ -6,7 +6,8 @@ them so. Where the release itself says otherwise, error bars would be wrong, and
     undoing      did not converge, or nearly every row was clipped
     agreement    stages clip in different ways, so each would be undone to another covariance if the model were wrong
     lengths      scores have variance 1 as far as the marginals are known; rows that are clipped, undone, must show that
-    marginals    (linear) rows drawn with the released marginals are clipped and undone: does that give them back?
+    marginals    (linear) rows drawn with the released marginals are clipped and undone: what that does not give back
+                 widens error bars, and is too much where it is twice as large as they are
     public       (no marginals) nothing confirms the model, so hardly a row may be clipped
 """
 
@@ -35,7 +36,8 @@ _HARM, _HARM_BORNE = 0.025, 0.8
 _MOST_CLIPPED = 0.9
 _HARDLY = 0.01  # of the rows, by the model: a stage that clips no more can be believed by itself
 _FEW_CLIPPED, _BEYOND = 0.002, 3.0  # public scale: rows by the model, and squared radius beside the mean squared length
-_BIAS_BORNE = 0.5  # standard errors, root mean square: intervals of nominal 95 % still cover 92 %
+# Bias in standard errors, root mean square, that error bars are widened by; beyond, the release says too little.
+_BIAS_BORNE = 2.0
 _BEYOND_NOISE = 0.4  # a marginal's weight that noise alone gives to one normal column in a thousand
 _SKEW_BORNE = 0.1  # bend of a fit that changes little
 _DRAWS, _SEED = 20_000, 20_241_117
@@ -210,29 +212,34 @@ def public(pooled: Pooled) -> str | None:
     )
 
 
-def marginals_bias(pooled: Pooled, marginals: Sequence[Marginal]) -> str | None:
-    """Whether rows with the released marginals come back when they are clipped and undone as these were.
+def marginals_bias(pooled: Pooled, marginals: Sequence[Marginal]) -> FloatArray | None:
+    """What clipping and undoing do to the covariance of rows with the released marginals; None where these are normal.
 
     Columns may be far from normal each by itself, or because whole rows swing together. Both are tried, and the one
     that explains the released lengths of rows is believed.
     """
-    last = pooled.stages[-1]
-    if last.stage.radius is None or not any(map(_is_bent, marginals)):
+    if pooled.stages[-1].stage.radius is None or not any(map(_is_bent, marginals)):
         return None
-    variance = np.diag(pooled.covariance)
-    deviation = np.sqrt(np.maximum(variance, 1e-12))
+    deviation = np.sqrt(np.maximum(np.diag(pooled.covariance), 1e-12))
     correlation = nearest_correlation(pooled.covariance / np.outer(deviation, deviation))
     apart = _rows_with(marginals, correlation)
-    tried = [_gained(rows, last.stage) for rows in (apart, _rows_that_swing(apart, correlation))]
-    _, bias, noise = min(tried, key=lambda one: abs(one[0] - float(variance.mean())))
-    error = np.sqrt(pooled.error.entry_variance) / np.outer(deviation, deviation)
-    upper = np.triu_indices(len(error), 1)
-    mean_square = float(np.mean((bias[upper] / error[upper]) ** 2) - np.mean((noise[upper] / error[upper]) ** 2))
-    if mean_square < _BIAS_BORNE**2:
+    tried = [_gained(rows, pooled.stages[-1].stage) for rows in (apart, _rows_that_swing(apart, correlation))]
+    _, bias, noise = min(tried, key=lambda one: abs(one[0] - float(np.mean(deviation**2))))
+    shrunk = np.sqrt(np.maximum(bias**2 - noise**2, 0.0))  # half-samples say what part of it is chance
+    return np.asarray(shrunk * np.outer(deviation, deviation))
+
+
+def biased(pooled: Pooled, bias: FloatArray | None) -> str | None:
+    """Whether that bias is more than wider error bars should make up for."""
+    if bias is None:
+        return None
+    upper = np.triu_indices(len(bias), 1)
+    size = math.sqrt(float(np.mean(bias[upper] ** 2 / pooled.error.entry_variance[upper])))
+    if size < _BIAS_BORNE:
         return None
     return (
-        f"columns are not normal on the linear scale, and clipping {100 * last.share_clipped:.2g} % of such rows moves "
-        f"correlations by {math.sqrt(mean_square):.1f} standard errors that undoing does not give back. Use scale = "
+        f"columns are not normal on the linear scale, and clipping {100 * pooled.stages[-1].share_clipped:.2g} % of "
+        f"such rows moves correlations by {size:.1f} standard errors that undoing does not give back. Use scale = "
         '"scores", a larger budget, or a transform'
     )
 

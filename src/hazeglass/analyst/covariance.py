@@ -309,7 +309,8 @@ def _of_scores(measured: Measured) -> tuple[NoisyCovariance, Pooled]:
     found = checks.agreeing(measured.stages, measured.n, _like_the_data(measured))
     swung = checks.swing(measured.stages[0], found, known, measured.links)
     more = checks.more_sampling(swung)
-    pooled = found.with_doubt(more, checks.doubt(measured.stages, found.covariance, swung))
+    bias = checks.marginals_bias(found, known) if measured.scale == "linear" else None
+    pooled = found.with_doubt(more, checks.doubt(measured.stages, found.covariance, swung), bias)
     noisy = NoisyCovariance(
         measured.names,
         measured.n,
@@ -317,7 +318,7 @@ def _of_scores(measured: Measured) -> tuple[NoisyCovariance, Pooled]:
         pooled.error,
         notes=_notes(pooled),
         swing=more - 1,
-        distrusted=contradiction(measured, found),
+        distrusted=contradiction(measured, found) or checks.biased(found, bias),
     )
     seen, scored = measured.presence, measured.scale == "scores"
     if seen is None:
@@ -363,7 +364,7 @@ def contradiction(measured: Measured, pooled: Pooled) -> str | None:
         case "public":
             return checks.public(pooled)
         case "linear":
-            return checks.marginals_bias(pooled, measured.marginals)
+            return None  # judged with the bias that clipping leaves (checks.biased)
         case _:
             links = measured.links or []
             return checks.lengths(pooled, measured.marginals, links, measured.n) if math.isinf(measured.box) else None

@@ -95,12 +95,14 @@ class Pooled:
         own = np.triu(rng.standard_normal(self.unshared.shape) * np.sqrt(self.unshared))
         return np.asarray(sum(drawn) + np.triu(own, 1) + own.T)
 
-    def with_doubt(self, factor: float, shape: float) -> Pooled:
+    def with_doubt(self, factor: float, shape: float, bias: FloatArray | None = None) -> Pooled:
         """The same, the variance of sampling (all of the error but the noise) times `factor`; and undoing of clipping
-        may be wrong by the share `shape` of what two directions of rows vary."""
+        may be wrong by the share `shape` of what two directions of rows vary, and by as much as `bias`."""
         back = np.linalg.inv(self.error.basis)
         own = np.diag(back @ self.covariance @ back.T)
         beside = shape**2 * np.outer(own, own)
+        if bias is not None:
+            beside = beside + np.square(back @ bias @ back.T)
 
         def more(whole: FloatArray, noise: FloatArray) -> FloatArray:
             return noise + factor * (whole - noise)
