@@ -139,6 +139,15 @@ def general_inverse(A: Array) -> Array:
     return torch.linalg.inv(A)
 
 
+def triangle_of(rows: list[Array]) -> Array:
+    """All of them in coordinates of their own: R with R^T R the products of the rows, one column a row."""
+    if not is_tensor(rows[0]):
+        return np.linalg.qr(np.concatenate(rows).T, mode="r")
+    import torch
+
+    return torch.linalg.qr(torch.cat(rows).T, mode="r")[1]
+
+
 def leading(A: Array, most: int, error: float = 1e-6) -> tuple[FloatArray, Array]:
     """The eigenvalues of a symmetric matrix that are largest in size, largest first, and their vectors as columns.
 

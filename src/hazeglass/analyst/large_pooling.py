@@ -23,7 +23,6 @@ from hazeglass._arrays import (
     diagonal_matrix,
     eigh,
     general_inverse,
-    is_tensor,
     largest,
     leading,
     on,
@@ -32,6 +31,7 @@ from hazeglass._arrays import (
     strips,
     symmetric,
     to_host,
+    triangle_of,
 )
 from hazeglass.analyst.large_lengths import Lengths, covariance_of_stage, length_by, lengths
 from hazeglass.analyst.pooling import LEAST_NOISE, UNDOING, StageMoments, is_loud
@@ -291,8 +291,9 @@ def _shaped(told: list[tuple[StageMoments, Lengths]], n: int) -> Estimate:
 def _inflation(weighed: list[tuple[Array, float, Array]], back: Array, total: Array, apart: Array) -> float:
     """By how much noise varies more in what is inverted than entries that were independent would make it.
 
-    As in :func:`pooling._inflation`; the weights of a stage are smooth, so that a few of their own products will do,
-    and the noise of a stage is drawn where it is isotropic.
+    As in :func:`pooling.inflation`; the weights of a stage are smooth, so that a few of their own products will do, and
+    the noise of a stage is drawn where it is isotropic: the same in every orthonormal basis, so that it is drawn for
+    the directions that are looked at and no others.
     """
     if len(weighed) == 1:
         return 1.0
@@ -303,17 +304,18 @@ def _inflation(weighed: list[tuple[Array, float, Array]], back: Array, total: Ar
     rng = np.random.default_rng(_SEED)
     upper = np.triu_indices(len(some), 1)
     drawn = np.zeros(len(upper[0]))
-    products = [
-        [(value, (loads * axes[:, k]) @ forth) for k, value in enumerate(values.tolist())]
-        for forth, _, weight in weighed
-        for values, axes in (leading(weight / total, _LEADING),)
-    ]
+    stages = []
+    for forth, noise, weight in weighed:
+        values, axes = leading(weight / total, _LEADING)
+        seen = [(loads * axes[:, k]) @ forth for k in range(len(values))]
+        stages.append((math.sqrt(noise) * values, to_host(triangle_of(seen)).reshape(-1, len(values), len(some))))
     for _ in range(_DRAWS):
         whole = np.zeros((len(some), len(some)))
-        for parts, (_, noise, _) in zip(products, weighed, strict=True):
-            E = _symmetric_draw(rng, p, back)
-            for value, seen in parts:
-                whole += value * math.sqrt(noise) * to_host(seen @ E @ seen.T)
+        for values, seen in stages:
+            E = rng.standard_normal((len(seen), len(seen)))
+            E = (E + E.T) / math.sqrt(2)  # variance 1, 2 on the diagonal
+            for k, value in enumerate(values):
+                whole += value * (seen[:, k].T @ E @ seen[:, k])
         drawn += whole[upper] ** 2
     squares = loads**2
     crossed = to_host(squares @ apart @ squares.T)[upper]
@@ -321,10 +323,3 @@ def _inflation(weighed: list[tuple[Array, float, Array]], back: Array, total: Ar
     both = one * other
     twice = to_host(((both @ apart) * both).sum(1))
     return max(1.0, float(np.mean(drawn / _DRAWS / (crossed + twice))))
-
-
-def _symmetric_draw(rng: np.random.Generator, p: int, like: Array) -> Array:
-    """Independent noise of variance 1, 2 on the diagonal."""
-    drawn = rng.standard_normal((p, p), dtype=np.float32)
-    E = drawn.astype(np.float64) if not is_tensor(like) else on(like, drawn)
-    return (E + E.T) / math.sqrt(2)
