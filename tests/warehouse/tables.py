@@ -48,6 +48,9 @@ def table(rows=3000, seed=0):
                 [None if k % 401 == 0 else int(v) for k, v in enumerate(rng.integers(0, rows // 4, rows))]
             ),
             "stamp": pa.array([f"t{k:07d}" for k in rng.permutation(rows)]),
+            "day": pa.array([None if k % 97 == 0 else int(k // 3 + k // 90) for k in range(rows)], pa.int64()),
+            "house": pa.array([None if k % 89 == 0 else f"h{k % 3}" for k in range(rows)]),
+            "month": pa.array([None if k % 83 == 0 else ("2025-01", "2025-02", " ")[k % 3] for k in range(rows)]),
         }
     )
 
@@ -70,6 +73,16 @@ PLANS = {
     "bought radius": {"columns": NUMBERS, "adaptive": False, "clip_radius": "private"},
     "curved": {"columns": NUMBERS, "dependence": "curved"},
     "readings": {"columns": NUMBERS, "scale": "linear", "protects": "readings", "readings": 3},
+    "period": {"columns": NUMBERS, "period_column": "month", "period": "2025-02"},
+    "series": {
+        "columns": tuple(column for column in NUMBERS if column.kind != "binary"),
+        "rows": "series",
+        "lags": 2,
+        "order_column": "day",
+        "order_step": 1.0,
+        "series_column": "house",
+        "epsilon": 20.0,
+    },
     "person": {
         "columns": COLUMNS,
         "protects": "person",
@@ -112,6 +125,11 @@ def words_of(keys):
 def file_rows(plan, data):
     """The same table for the file engine, in the order that the plan's cap goes by; and the used rows' keys."""
     data = data.sort_by(plan.order_column) if plan.id_column else data
+    if plan.series is not None:
+        data = data.sort_by([(plan.series_column, "ascending"), (plan.order_column, "ascending")])
+        places = zip(data[plan.series_column].to_pylist(), data[plan.order_column].to_pylist(), strict=True)
+        rows = Rows(plan, open_table(data))
+        return rows, [0 if None in place else f"{place[0]} {place[1]}" for place in places]
     rows = Rows(replace(plan, order_column=None), open_table(data))
     keys, used = data[plan.order_column].to_pylist(), []
     for piece, size in zip(rows._used_pieces(), rows.source.sizes(), strict=True):

@@ -33,7 +33,9 @@ ROWS = 900
 # Releases whose draws are compared, and how far apart two variances of that many may be: by chance once in 10^5.
 FEW, LARGEST_RATIO = 300, 1.7
 PLANS["few"] = {"columns": COLUMNS[2:6], "epsilon": 5.0}
-LIGHT = ("few", "bought radius", "person, few")
+LIGHT = ("few", "bought radius", "person, few", "series, few", "period, few")
+PLANS["series, few"] = {**PLANS["series"], "columns": (COLUMNS[0], COLUMNS[2], COLUMNS[7]), "lags": 1}
+PLANS["period, few"] = {**PLANS["period"], "columns": COLUMNS[:3]}
 PLANS["person, few"] = {**PLANS["person"], "columns": COLUMNS[:3]}
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 
@@ -432,6 +434,10 @@ def test_a_table_form_is_refused(meters, tmp_path):
         ({"columns": (hg.Column("h", "ordinal", part="hour", source="stamp"),)}, DataError, "own clock"),
         ({"columns": (hg.Column("nope", "continuous", lower=0, upper=1),)}, DataError, "exactly once"),
         ({"protects": "person", "id_column": "a", "max_rows": 2}, DataError, "id column must be declared"),
+        ({"rows": "series", "order_column": "day", "order_step": 1.0}, DataError, "a place of their own"),
+        ({"rows": "series", "order_column": "stamp", "order_step": 1.0}, DataError, "declared as a number"),
+        ({"rows": "series", "order_column": "day", "order_step": "1 day"}, PlanError, "own clock"),
+        ({"rows": "series", "order_column": None}, PlanError, "order_column of numbers"),
     ],
 )
 def test_a_plan_that_a_warehouse_cannot_keep_is_refused(wish, error, sentence, meters, tmp_path):
@@ -439,6 +445,22 @@ def test_a_plan_that_a_warehouse_cannot_keep_is_refused(wish, error, sentence, m
     with pytest.raises(error, match=sentence):
         hg.publish(meters, plan_of("scores", **base), tmp_path / "r")
     assert not (tmp_path / "r").exists()
+
+
+def test_rows_in_time_are_the_same_in_any_order_of_the_table(data):
+    plan = plan_of("series, few")
+    shuffled = data.take(np.random.default_rng(2).permutation(data.num_rows))
+    stage, encoder = _stage_for(plan)
+    encoder = replace(encoder, lags=1)
+    stage = replace(stage, centre=stage.centre * 2, lags=1)
+    found = [
+        exact_sums(QueriedRows(plan, open_table(in_duckdb(rows))), stage, encoder, Serial())
+        for rows in (data, shuffled)
+    ]
+    assert 0 < found[0][2] < data.num_rows
+    assert found[0][2] == found[1][2]
+    for one, other in zip(found[0][:2], found[1][:2], strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_an_order_column_has_no_meaning_for_files(data, tmp_path):

@@ -272,12 +272,13 @@ class Layers:
     """A query as a chain of layers, each over the columns of the one before.
 
     ibis would join neighbouring selections and write a column's expression wherever it is used; layers that it writes
-    one by one stay apart.
+    one by one stay apart. Columns named in `beside` go along from layer to layer.
     """
 
     warehouse: Warehouse
     queries: list[str] = field(default_factory=list)
     top: Any = None
+    beside: tuple[str, ...] = ()
 
     def first(self, expression: Any) -> None:
         """The layer that names the engine's own table."""
@@ -285,7 +286,7 @@ class Layers:
 
     def add(self, **columns: Any) -> None:
         """One more layer, of these expressions over :attr:`top`."""
-        self._push(self.top.select(**columns))
+        self._push(self.top.select(**columns, **{name: self.top[name] for name in self.beside}))
 
     def keep(self, condition: Any) -> None:
         """Only rows of :attr:`top` for which this is true."""

@@ -205,9 +205,10 @@ def _public_facts(manifest: Manifest) -> list[str]:
     if manifest.series is not None:
         series = manifest.series
         facts.append(
-            f"Rows are in time: each was taken together with the {_before(series.lags)} before it. That rows "
-            f"stand where they do in the data is public; {series.in_words}. How many rows do is released with noise, "
-            "and where a row's order cannot be read, no row is taken together with it."
+            f"Rows are in time: each was taken together with the {_before(series.lags)} before it. That rows stand "
+            "where they do in the data is public (in a database, their order and series cells are); "
+            f"{series.in_words}. How many rows do is released with noise, and where a row's order cannot be read, no "
+            "row is taken together with it."
         )
         if series.seasons:
             facts.append(f"Means by {' and '.join(series.seasons)} were released with noise and taken off first.")

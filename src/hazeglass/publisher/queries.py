@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.manifest import Column, Stage
+from hazeglass.bundle.series import Series
 from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.marginal import DRAWS, STEPS
@@ -37,8 +38,9 @@ from hazeglass.publisher.expressions import (
 from hazeglass.publisher.marginals import ColumnTable, Encoder, LevelTable
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
+from hazeglass.publisher.stacks import NEAR
 
-__all__ = ["Draws", "add_length", "add_stage", "draws_of", "on_public_scale", "seed_of", "units_of"]
+__all__ = ["Draws", "add_length", "add_stacks", "add_stage", "draws_of", "on_public_scale", "seed_of", "units_of"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -51,6 +53,9 @@ def add_stage(layers: Layers, plan: Plan, stage: Stage, encoder: Encoder, throug
     size, scored = stage.size, stage.scored
     public = encoder.scale == "public"
     step = _features(layers, plan, encoder)
+    if encoder.lags:
+        assert plan.series is not None
+        add_stacks(layers, plan.series, size // (encoder.lags + 1))
     if through is not None:
         step = _mapped(layers, through[:scored, :scored], size, step)
     top = layers.top
@@ -61,6 +66,28 @@ def add_stage(layers: Layers, plan: Plan, stage: Stage, encoder: Encoder, throug
         floats[f"v{k}"] = _not_tiny(value) if public else value
     layers.add(**floats, **{f"q{k}": top[f"f{k}"] * stage.steps for k in range(scored, size)})
     _clip(layers, stage)
+
+
+def add_stacks(layers: Layers, series: Series, width: int) -> None:
+    """Rows that end a stack, with features f0, f1... of their own and of the rows before (publisher/stacks.py)."""
+    import ibis
+
+    top = layers.top
+    rows = ibis.window(group_by=top["series"], order_by=top["place"])
+    since = top["place"] - top["place"].lag(1).over(rows)
+    follows = ((since - real(series.step)).abs() <= real(NEAR * series.step)) & top["series"].notnull()
+    layers.add(**{f"f{k}": top[f"f{k}"] for k in range(width)}, follows=one_if(follows))
+    top, lags = layers.top, range(series.lags + 1)
+    rows = ibis.window(group_by=top["series"], order_by=top["place"])
+    before = {f"f{k * len(lags) + lag}": _before(top[f"f{k}"], lag, rows) for k in range(width) for lag in lags}
+    chain = total([_before(top["follows"], lag, rows) for lag in range(series.lags)])
+    layers.beside = ()
+    layers.add(**before, chain=chain)
+    layers.keep(layers.top["chain"] == series.lags)
+
+
+def _before(value: Any, lag: int, rows: Any) -> Any:
+    return value.lag(lag).over(rows) if lag else value
 
 
 def units_of(plan: Plan, k: int) -> Callable[[FloatArray], FloatArray]:

@@ -25,7 +25,7 @@ BoolArray = npt.NDArray[np.bool_]
 
 _SINCE = "1970-01-01"
 _ALIKE, _FEWEST_ALIKE = 0.4, 100  # correlation with the row before, and rows, from which a hint is given
-_NEAR = 1e-6  # of a step, by which differences of order cells are rounded
+NEAR = 1e-6  # of a step, by which differences of order cells are rounded
 
 
 def stacked(rows: FloatArray, lags: int) -> FloatArray:
@@ -158,7 +158,7 @@ class _Cells:
         found[:1] = False
         if self.order is not None:
             with np.errstate(all="ignore"):
-                found[1:] &= np.abs(np.diff(self.order) - step) <= _NEAR * step  # false where one is NaN
+                found[1:] &= np.abs(np.diff(self.order) - step) <= NEAR * step  # false where one is NaN
         if self.series is not None:
             known = np.array([one is not None for one in self.series], dtype=bool)
             found[1:] &= (self.series[1:] == self.series[:-1]) & known[1:]

@@ -31,7 +31,7 @@ def exact_sums(
 ) -> tuple[IntArray, IntArray, int]:
     """The secret sums of the stage's rows and of their products, in lattice steps, and how many rows those were."""
     if isinstance(rows, QueriedRows):
-        return (*rows.sums(stage, encoder, through), rows.n)
+        return (*rows.sums(stage, encoder, through), rows.stacks if encoder.lags else rows.n)
     total, work = Sums.of(stage.size), PieceSums(stage, encoder.without_key(), through)
     border = Border(encoder.lags, rows.ends) if encoder.lags else None
     for found in rows.run(engine, work, encoder.key):

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import origins
+from hazeglass.bundle.columns import Column, origins
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.warehouse import Layers, Warehouse, real
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
@@ -29,6 +29,7 @@ from hazeglass.publisher.rows import Block, R, Rows, Work, check_columns
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Stage
+    from hazeglass.bundle.series import Series
     from hazeglass.publisher.marginals import Encoder
     from hazeglass.publisher.queries import Draws
 
@@ -36,6 +37,7 @@ __all__ = ["QueriedRows"]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
+_FAR = 1e100  # no place is farther
 _AT_ONCE = 1500  # sums of one query; PostgreSQL gives at most 1,664 columns
 
 
@@ -44,6 +46,7 @@ class QueriedRows(Rows):
     """The rows of a table in a warehouse, as the plan sees them; :class:`Rows` for the steps of a release."""
 
     source: Warehouse
+    stacks: int = field(init=False, default=0)
     _read: list[Any] = field(init=False, default_factory=list)
     _looked: bool = field(init=False, default=False)
 
@@ -120,11 +123,11 @@ class QueriedRows(Rows):
         layers = self._cells(draws_of(encoder.key, len(self.plan.columns)) if encoder.key else None)
         add_stage(layers, self.plan, stage, encoder, through)
         size = stage.size
-        top = layers.top
+        top, series = layers.top, self.plan.series
         pairs = [(i, j) for i in range(size) for j in range(i, size)]
         wanted = {f"t{i}": top[f"q{i}"].sum() for i in range(size)}
         wanted |= {f"t{i}_{j}": (top[f"q{i}"] * top[f"q{j}"]).sum() for i, j in pairs}
-        found = self._ask(layers, wanted)
+        found = self._ask(layers, wanted, self.n if series is None else self.stacks)
         second = np.zeros((size, size), dtype=np.int64)
         for i, j in pairs:
             second[i, j] = second[j, i] = found[f"t{i}_{j}"]
@@ -132,14 +135,15 @@ class QueriedRows(Rows):
 
     # -------------------------------------------------------------------------------------------------- layers
 
-    def _ask(self, layers: Layers, sums: dict[str, Any]) -> dict[str, int]:
+    def _ask(self, layers: Layers, sums: dict[str, Any], expected: int | None = None) -> dict[str, int]:
         """The sums by name, some at a time; each question counts the rows as well, which may not change meanwhile."""
         found: dict[str, int] = {}
+        expected = self.n if expected is None else expected
         names = list(sums)
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
             *values, rows = layers.numbers(**{name: sums[name] for name in some}, rows_=layers.top.count())
-            if rows != self.n:
+            if rows != expected:
                 raise DataError(
                     "the number of rows changed while they were read. Start again when nothing writes to the table."
                 )
@@ -160,6 +164,17 @@ class QueriedRows(Rows):
         columns = {f"s{k}": table[name] for k, name in enumerate(self._sources)}
         if plan.order_column is not None:
             columns["key"] = table[plan.order_column]
+        if plan.series is not None:
+            columns |= self._places(plan.series)
+            layers.first(table.select(**columns))
+            layers.beside = ("place", "series")
+            return layers
+        if plan.rows_of is not None:
+            named = _identity(table[plan.rows_of.column], plan, "period column").cast("string")
+            layers.first(table.select(**columns, period=named))
+            if not all_rows:
+                layers.keep(layers.top["period"] == plan.rows_of.value)  # as it is written: a row is in one at most
+            return layers
         if plan.id_column is None:
             layers.first(table.select(**columns))
             return layers
@@ -172,10 +187,52 @@ class QueriedRows(Rows):
             layers.keep((layers.top["place"] < plan.unit.max_rows) & layers.top["person"].notnull())
         return layers
 
+    def _places(self, series: Series) -> dict[str, Any]:
+        """When a row was taken, and the series that it belongs to: NULL where that is unknown."""
+        import ibis
+
+        from hazeglass.compute.readings import Reading
+
+        order = self.source.table[series.order_column]
+        number = Column(str(series.order_column), "continuous", lower=-_FAR, upper=_FAR)
+        place = cell(order, Reading(number.name), number, self.plan.text, self.source.engine)
+        if series.series_column is None:
+            return {"place": place, "series": ibis.literal(0, "int64")}
+        whose = _identity(self.source.table[series.series_column], self.plan, "series column")
+        return {"place": place, "series": whose.cast("string")}
+
+    def _sizes_in_time(self, series: Series) -> int:
+        """How many rows there are; of stacks :attr:`stacks`. A row's place is its order and series cell."""
+        from hazeglass.publisher.queries import add_stacks
+
+        layers = self._base()
+        top = layers.top
+        placed = top["place"].notnull() & top["series"].notnull()
+        same = _row_number(top["series"], [top["place"]], [top["place"]])
+        layers.add(again=one_if(placed & (same > 0)))
+        rows, again = layers.numbers(rows_=layers.top.count(), again=layers.top["again"].sum())
+        if again:
+            raise DataError(
+                f"rows of a series must have a place of their own, and {again:,} have the same order_column "
+                f"{series.order_column!r} as another row of their series. Give a series_column, or make a view without "
+                "them."
+            )
+        layers = self._base()
+        layers.add(f0=one_if(layers.top["place"].notnull()))
+        add_stacks(layers, series, 1)
+        (self.stacks,) = layers.numbers(stacks=layers.top.count())
+        return rows
+
     def _sizes(self) -> tuple[int, int, int]:
         """How many rows are used, how many have no id, and how many ids there are."""
+        if self.plan.series is not None:
+            return self._sizes_in_time(self.plan.series), 0, 0
         layers = self._base(all_rows=True)
         top = layers.top
+        if self.plan.rows_of is not None:
+            rows, named = layers.numbers(rows_=top.count(), named=top["period"].count())
+            inside = self._base()
+            return inside.numbers(rows_=inside.top.count())[0], rows - named, 0
         if self.plan.id_column is None:
             (rows,) = layers.numbers(rows_=top.count())
             return rows, 0, 0
@@ -202,7 +259,10 @@ class QueriedRows(Rows):
             else:
                 found[f"x{k}"] = clamped(cell(source, reading, own, plan.text, self.source.engine), column)
         if draws is not None:
-            found["seed"] = seed_of(top["key"])
+            key = top["key"]
+            if plan.series is not None and plan.series.series_column is not None:
+                key = top["series"] + " " + key.cast("string")  # a place is that of one series
+            found["seed"] = seed_of(key)
         layers.add(**found)
         if draws is not None:
             top = layers.top
@@ -242,9 +302,11 @@ def _check_plan(plan: Plan, source: Warehouse) -> None:
             'form = "table" is refused from a warehouse: it would carry every row out. Use form = "moments" or '
             '"synthetic", or export the table where its rows may leave.'
         )
-    if plan.series is not None or plan.rows_of is not None:
-        what = 'rows = "series"' if plan.series is not None else "period_column"
-        raise PlanError(f"{what} is not read from a warehouse yet. Publish the table from a file.")
+    if plan.series is not None and (plan.series.order_column is None or plan.series.dated):
+        raise PlanError(
+            'rows = "series" needs an order_column of numbers in a warehouse, with order_step a number: a query has no '
+            "order, and every engine has its own clock. Make a number in a view, such as minutes since 1970."
+        )
     draws = plan.adaptive and plan.scale == "scores"
     if plan.order_column is None and (draws or plan.id_column is not None):
         why = "which rows of a person are used" if plan.id_column is not None else "scores of tied and missing cells"
@@ -270,7 +332,7 @@ def _check_plan(plan: Plan, source: Warehouse) -> None:
         )
 
 
-def _identity(person: Any, plan: Plan) -> Any:
+def _identity(person: Any, plan: Plan, what: str = "id column") -> Any:
     """Who a row belongs to, as the engine compares; of words that say so, to no one."""
     import ibis
 
@@ -281,11 +343,11 @@ def _identity(person: Any, plan: Plan) -> Any:
     if kind.is_integer() or kind.is_uuid():
         return person
     raise DataError(
-        f"the id column must be declared as whole numbers, text or uuid, and it is {kind}. Convert it in a view."
+        f"the {what} must be declared as whole numbers, text or uuid, and it is {kind}. Convert it in a view."
     )
 
 
-def _row_number(person: Any, order: Sequence[Any]) -> Any:
+def _row_number(person: Any, order: Sequence[Any], also: Sequence[Any] = ()) -> Any:
     import ibis
 
-    return ibis.row_number().over(ibis.window(group_by=person, order_by=order))
+    return ibis.row_number().over(ibis.window(group_by=[person, *also], order_by=order))
