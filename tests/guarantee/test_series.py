@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from hazeglass.errors import InputError
 from hazeglass.guarantee.units import Unit, count_weight, moments_distance
 from hazeglass.publisher.stacks import stacked
 
@@ -80,6 +79,34 @@ def test_no_cell_and_no_cells_of_a_column_move_stacks_by_more(lags):
             assert np.linalg.norm(both[0] - both[1]) <= claimed * (1 + 1e-9)
 
 
-def test_persons_are_refused():
-    with pytest.raises(InputError, match="cannot protect persons"):
-        moments_distance(Unit("person", max_rows=3), columns=4, radius=1.0, mean_weight=0.1, lags=1)
+@pytest.mark.parametrize("lags", [1, 2])
+@pytest.mark.parametrize("own", [True, False])
+def test_no_person_moves_stacks_by_more_than_is_paid_for(lags, own):
+    """Somebody's rows vanish wherever they stand and another's appear wherever they like, and part what followed.
+
+    `own`: rows follow rows of the same person only; otherwise every row follows the one before it.
+    """
+    rng, p, most, radius, weight = np.random.default_rng(10 * lags + own), 2, 3, 1.3, 0.4
+    person = Unit("person", max_rows=most)
+    claimed = moments_distance(person, columns=p * (lags + 1), radius=radius, mean_weight=weight, lags=lags)
+    settings = lags, radius, weight, count_weight(radius)
+
+    def answered(rows, ids):
+        follows = np.concatenate([[False], ids[1:] == ids[:-1]]) if own else np.arange(ids.size) > 0
+        place = np.arange(ids.size)
+        ends = place - np.maximum.accumulate(np.where(follows, 0, place)) >= lags
+        return answer(rows, ends, *settings)
+
+    worst = 0.0
+    for _ in range(600):
+        n = int(rng.integers(6, 18))
+        ids, rows = rng.integers(1, 4, n), rng.normal(size=(p, n)) * rng.choice([0.05, 1.0, 20.0])
+        if rng.random() < 0.5:
+            rows = np.repeat(rng.normal(size=(p, 1)), n, axis=1) * 30.0
+        both = []
+        for count in rng.integers(0, most + 1, 2):
+            places = np.sort(rng.integers(0, n + 1, count))
+            theirs = np.sign(rng.normal()) * (rows[:, :1] * -5.0 + rng.normal(size=(p, count)) * rng.choice([0.0, 9.0]))
+            both.append(answered(np.insert(rows, places, theirs, axis=1), np.insert(ids, places, 9)))
+        worst = max(worst, float(np.linalg.norm(both[0] - both[1])))
+    assert 0.1 * claimed < worst <= claimed * (1 + 1e-9)

@@ -149,7 +149,6 @@ def test_a_release_of_a_series_says_how_many_stacks_there_are_with_noise_alone(t
         ({"form": "synthetic"}, 'needs form = "moments"'),
         ({"adaptive": False}, "adaptive stages"),
         ({"dependence": "curved"}, "adaptive stages"),
-        ({"protects": "person", "id_column": "who", "max_rows": 3}, "protects records"),
         ({"order_column": "a", "order_step": 1}, "must not be a released column"),
         ({"order_column": "when"}, "needs order_step"),
         ({"order_column": "when", "order_step": "15 fortnights"}, 'like "15 minutes"'),

@@ -36,6 +36,7 @@ from hazeglass.guarantee.units import (
     mean_weight,
     questions,
     radius_grid,
+    stacks_touched,
 )
 
 TOLERANCE = 1e-6  # of numbers that follow from each other by arithmetic
@@ -172,7 +173,7 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
             raise BundleError("release.json has a number of stages that does not follow. Do not rely on it.")
         if stage.clipped and stage.scored:
             indicators = len(stage.levels)
-            mu = stage.mu / (stage.lags + 1)
+            mu = stage.mu / stacks_touched(manifest.unit, stage.lags)
             radius = stage_radius(stage.features, shape.length, size, mu, *shape.doubt, indicators=indicators)
             _agree("radii", [stage.radius], [radius])
     return shares

@@ -17,6 +17,7 @@ from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
 from hazeglass.features.marginal import MOST_LEAVES
+from hazeglass.guarantee.units import Unit
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -180,12 +181,15 @@ def pooled_rows(stages: Sequence[Stage]) -> int:
     return round(sum(w * stage.rows for w, stage in zip(weights, stages, strict=True)) / sum(weights))
 
 
-def released_rows(series: Series | None, rows: int, stages: Sequence[Stage]) -> int:
+def released_rows(series: Series | None, unit: Unit, rows: int, stages: Sequence[Stage]) -> int:
     """The number of rows that a release states: the public one, or where persons are protected what stages make of it.
 
-    Of stacked rows that of the data is public, and only the number of stacks is not.
+    Of stacked records that of the data is public, and only the number of stacks is not; of persons in time it is the
+    number of stacks.
     """
-    return pooled_rows(stages) if series is None else rows
+    if series is None:
+        return pooled_rows(stages)
+    return pooled_rows([one for one in stages if one.lags]) if unit.name == "person" else rows
 
 
 def most_rows(manifest: Manifest) -> int:

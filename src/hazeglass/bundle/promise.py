@@ -360,7 +360,7 @@ def _moments_mu(manifest: Manifest) -> float:
     search = manifest.radius_search
     if any(stage.rows != manifest.n for stage in manifest.stages if not stage.count_weight):
         raise BundleError("release.json has a stage of another number of rows than the release. Ask for a new copy.")
-    if manifest.n != released_rows(manifest.series, manifest.n, manifest.stages):
+    if manifest.n != released_rows(manifest.series, manifest.unit, manifest.n, manifest.stages):
         raise BundleError("release.json states another number of rows than its stages give. Ask for a new copy.")
     if search is not None:
         spent.append(search_mu(search, manifest))

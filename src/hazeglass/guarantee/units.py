@@ -130,21 +130,16 @@ def moments_distance(
     of length 1, a 1 at the level of a category. Where cells are protected, no row is clipped, and `box` bounds each of
     its numbers.
 
-    With `lags` the rows are stacks of so many data rows and one more. A data row is in at most lags + 1 of them, and
-    each of these moves by no more than a row that is replaced, or appears, or vanishes: D is lags + 1 times as large
-    (docs/maths/series.md). The number of stacks is released as that of persons' rows is, and costs as little.
+    With `lags` the rows are stacks of so many data rows and one more. Each stack that a unit touches moves by no more
+    than a row that is replaced, or appears, or vanishes, so D is :func:`stacks_touched` times as large. The number of
+    stacks is released as that of persons' rows is, and costs as little.
     """
     a2 = mean_weight**2
     if lags:
-        if unit.name == "person":
-            raise InputError(
-                "stacked rows cannot protect persons: how many stacks one person's rows are part of has not been "
-                "bounded. Protect records or readings."
-            )
-        stacked = moments_distance(
+        alone = moments_distance(
             unit, columns=columns, radius=radius, mean_weight=mean_weight, box=box, indicators=indicators
         )
-        return (lags + 1) * stacked
+        return stacks_touched(unit, lags) * alone
     match unit.name:
         case "record" | "person":
             longest = math.hypot(radius, math.sqrt(indicators))
@@ -171,6 +166,15 @@ def moments_distance(
                 "a moments release cannot protect a whole column: replacing one moves every entry of its row of the "
                 'moment matrix by up to n, so no useful noise suffices. Use form = "table", or protect readings.'
             )
+
+
+def stacks_touched(unit: Unit, lags: int) -> int:
+    """How many stacks of `lags` rows and one more there are, before or after, that a changed row has to do with.
+
+    A row that is replaced where it stands is in lags + 1. A person's row may vanish here and appear there: the rows
+    around its old place become neighbours, and those around its new one are parted (docs/maths/series.md).
+    """
+    return 2 * lags + 1 if unit.name == "person" else lags + 1
 
 
 def mean_weight(radius: float, rows: int, mu: float) -> float:

@@ -204,9 +204,11 @@ def _public_facts(manifest: Manifest) -> list[str]:
         facts.append("The order of the rows is public: they stand as they did in the data.")
     if manifest.series is not None:
         series = manifest.series
+        places = "that rows stand where they do in the data is public (in a database, their order and series cells are)"
+        if manifest.unit.name == "person":
+            places = "where a person's rows stand among those of others is not public"
         facts.append(
-            f"Rows are in time: each was taken together with the {_before(series.lags)} before it. That rows stand "
-            "where they do in the data is public (in a database, their order and series cells are); "
+            f"Rows are in time: each was taken together with the {_before(series.lags)} before it; {places}; "
             f"{series.in_words}. How many rows do is released with noise, and where a row's order cannot be read, no "
             "row is taken together with it."
         )

@@ -32,7 +32,7 @@ from hazeglass.features.shaping import (
 )
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance
+from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance, stacks_touched
 from hazeglass.publisher.clip import (
     RADIUS_SHARE,
     answer_noise,
@@ -226,7 +226,8 @@ def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, sha
         if scored:
             doubt = (0.0, 1.0) if shape is None else shape.doubt
             # Noise on stacks is that of so many times less budget, and the radius follows the noise.
-            radius = stage_radius(encoder.features, length, n, mu / (lags + 1), *doubt, indicators=len(levels))
+            worth = mu / stacks_touched(unit, lags)
+            radius = stage_radius(encoder.features, length, n, worth, *doubt, indicators=len(levels))
         made = _stage(unit, n, mu, radius, centre, features=encoder.features, levels=levels, lags=lags)
     return replace(made, mapped=mapped)
 

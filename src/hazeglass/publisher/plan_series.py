@@ -35,11 +35,6 @@ def check_series(plan: Plan, series: Series) -> None:
             'rows = "series" needs form = "moments", adaptive stages and dependence = "linear". Change the plan, or '
             "leave rows out."
         )
-    if plan.protects not in ("record", "entry", "readings"):
-        raise PlanError(
-            'rows = "series" protects records, entries or readings; for persons it is not derived how many stacks '
-            f"one of them touches, got protects = {plan.protects!r}. Protect records or readings."
-        )
     if plan.period_column is not None:
         raise PlanError(
             'rows of one period are chosen before they could follow each other, so rows = "series" takes no '

@@ -295,7 +295,8 @@ def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSourc
 
     plan = rows.plan
     drawn = publish_moments(rows, plan, engine, bits)
-    n, loss = released_rows(plan.series, rows.n, [one.stage for one in drawn.stages]), most_total_variation(plan)
+    n = released_rows(plan.series, plan.unit, rows.n, [one.stage for one in drawn.stages])
+    loss = most_total_variation(plan)
     released = [stage.released(plan.columns) for stage in drawn.stages]
     if drawn.marginals is not None:
         writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())

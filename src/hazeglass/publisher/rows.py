@@ -239,7 +239,7 @@ class Rows:
         self.n = self._starts[-1]
         series = self.plan.series
         if series is not None and series.sources:
-            self._follows = read_order(self.source, series, self.n)
+            self._follows = read_order(self.source, series, self.n, self._masks)
         public = {
             "persons": self.persons,
             "rows": self.n if self.persons is None or self.plan.form == "table" else None,
@@ -278,10 +278,10 @@ class Rows:
     def public_range(self) -> tuple[int, int]:
         """Between which numbers the number of rows, or of stacks, lies, as everybody knows; few synthetic rows have no
         covariance."""
-        if self.plan.series is not None:
-            return 2, self.n
         if self.persons is None or self.plan.form == "table":
-            return self.n, self.n
+            return self.n if self.plan.series is None else 2, self.n
+        if self.plan.series is not None:
+            return 2, self.persons * self.plan.unit.max_rows
         least = synthetic_width(self.plan.columns) + 2 if self.plan.form == "synthetic" else 2
         fewest = max(least, self.persons if self.plan.persons is None else 0)
         return fewest, self.persons * self.plan.unit.max_rows

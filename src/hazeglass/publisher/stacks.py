@@ -115,12 +115,17 @@ class Follows:
     seasons: npt.NDArray[np.int8] | None = None
 
 
-def read_order(source: TableSource, series: Series, rows: int) -> Follows:
-    """From the order and series columns alone; a cell that cannot be read follows nothing, and nothing follows it."""
+def read_order(
+    source: TableSource, series: Series, rows: int, masks: Sequence[tuple[npt.NDArray[np.uint8], bytes]] | None = None
+) -> Follows:
+    """From the order and series columns alone; a cell that cannot be read follows nothing, and nothing follows it.
+
+    Where persons are protected, `masks` says which rows of each piece are used; of others nothing is seen.
+    """
     follows, done = np.zeros(rows, dtype=bool), 0
     codes = np.full((len(series.seasons), rows), -1, dtype=np.int8)
     before: _Cells | None = None
-    for cells in _cells(source, series):
+    for cells in _cells(source, series, masks):
         here = cells if before is None else before.then(cells)
         joins = here.joins(series.step)
         kept = joins[0 if before is None else 1 :]
@@ -165,9 +170,13 @@ class _Cells:
         return found
 
 
-def _cells(source: TableSource, series: Series) -> Iterator[_Cells]:
+def _cells(
+    source: TableSource, series: Series, masks: Sequence[tuple[npt.NDArray[np.uint8], bytes]] | None
+) -> Iterator[_Cells]:
     order = () if series.order_column is None else (series.order_column,)
     ids = () if series.series_column is None else (series.series_column,)
+    import pyarrow as pa
+
     from hazeglass.compute.readings import Reading  # it loads what reads tables
 
     readings = {name: Reading(name, since=_SINCE if series.dated else None) for name in order}
@@ -176,7 +185,12 @@ def _cells(source: TableSource, series: Series) -> Iterator[_Cells]:
         name: Reading(str(series.order_column), part=season) for name, season in zip(parts, series.seasons, strict=True)
     }
     for piece in source.pieces((*order, *parts), ids, readings):
+        used = None if masks is None else np.unpackbits(masks[piece.number][0]).astype(bool)
+        done = 0
         for batch in piece.batches(Counter()):
+            if used is not None:
+                here, done = used[done : done + batch.num_rows], done + batch.num_rows
+                batch = batch.filter(pa.array(here))
             if not batch.num_rows:
                 continue
             yield _Cells(

@@ -302,6 +302,11 @@ def _check_plan(plan: Plan, source: Warehouse) -> None:
             'form = "table" is refused from a warehouse: it would carry every row out. Use form = "moments" or '
             '"synthetic", or export the table where its rows may leave.'
         )
+    if plan.series is not None and plan.id_column is not None:
+        raise PlanError(
+            'rows = "series" does not protect persons in a warehouse. Protect records or readings there, or publish '
+            "from files."
+        )
     if plan.series is not None and (plan.series.order_column is None or plan.series.dated):
         raise PlanError(
             'rows = "series" needs an order_column of numbers in a warehouse, with order_step a number: a query has no '
