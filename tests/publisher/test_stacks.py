@@ -116,6 +116,31 @@ def test_the_same_bits_however_rows_are_cut_and_whoever_reads_them(lags, tmp_pat
         assert np.array_equal(found[1], expected[1])
 
 
+def test_of_persons_only_the_rows_that_are_used_are_stacked(tmp_path, monkeypatch):
+    """A row beyond the cap, or without an id, is as if it were not there, however the rows are cut into pieces."""
+    rng, most = np.random.default_rng(4), 3
+    ids = [None if k == 7 else f"p{k}" for k in np.repeat(np.arange(60), rng.integers(1, 6, 60))]
+    ids[10], ids[30] = ids[12], ids[33]  # rows of others stand between those of one person
+    table, plan = (
+        table_of(len(ids), who=ids),
+        plan_of(protects="person", id_column="who", max_rows=most, series_column="who", lags=2),
+    )
+    used = [k for k, one in enumerate(ids) if one is not None and ids[:k].count(one) < most]
+    ends = np.array([k >= 2 and len({ids[used[j]] for j in (k - 2, k - 1, k)}) == 1 for k in range(len(used))])
+    rows, stage, encoder = made(plan, table)
+    assert (rows.n, rows._follows.stacks) == (len(used), ends.sum())
+    expected = by_hand(plan, stage, encoder, rows, ends)
+    pq.write_table(table, tmp_path / "d.parquet", row_group_size=11)
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 20)
+    for found in (
+        exact_sums(Rows(plan, open_table(table)), stage, encoder, Serial()),
+        exact_sums(Rows(plan, open_table(str(tmp_path / "d.parquet"))), stage, encoder, get_engine("threads")),
+    ):
+        assert found[2] == expected[2]
+        assert np.array_equal(found[0], expected[0])
+        assert np.array_equal(found[1], expected[1])
+
+
 def test_dates_are_told_apart_by_the_step_in_words(tmp_path):
     start = np.datetime64("2025-03-29T22:00", "s")
     when = start + np.arange(200) * np.timedelta64(900, "s")
