@@ -12,6 +12,7 @@ import pyarrow.csv
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst.several import Several
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
@@ -241,6 +242,15 @@ def test_later_releases_repeat_the_draws_of_those_before_and_state_the_same_prom
     assert "no more than 4 in all periods together" in page
 
 
+def test_running_releases_of_the_same_persons_are_not_pooled(tmp_path):
+    publish_all(people(), tmp_path, (1, 2), simulate_seed=1)
+    hg.publish(people(seed=9), plan_of(), tmp_path / "others", simulate_seed=2, engine="serial")
+    for pair in (("1", "2"), ("2", "1")):
+        with pytest.raises(InputError, match="holds the rows of both"):
+            Several.of([str(tmp_path / name) for name in pair])
+    Several.of([str(tmp_path / name) for name in ("1", "others")])
+
+
 def test_the_ledger_lets_every_period_in_once_and_in_order(tmp_path, ledger):
     table = people()
     publish_all(table, tmp_path, (1, 2), ledger=ledger)
@@ -357,6 +367,7 @@ def command(folder, *arguments):
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1500)
 def test_month_by_month_in_processes_of_their_own_the_ledger_lets_each_in_once_and_every_month_has_a_graph(tmp_path):
     """Three months, or in `make trust` twelve: one budget of epsilon 2, one graph a month."""
     months = 12 if TRUST else 3

@@ -242,7 +242,7 @@ def parts() -> Iterator[Target]:
         yield Target("one stage", unit, "scores drawn inside leaves", 2.0, partial(attack_jitter, plan))
     for unit in _WHOLE_ROWS if find_spec("ibis") is not None else ():
         yield _stage("first", "scores, in DuckDB", _plan(2.0, "moments", unit, "whole", order_column="key"))
-    lifetime = {"persons": ROWS, "period_column": "month", "period": "1", "clip_radius": 1.0}
+    lifetime: dict[str, Any] = {"persons": ROWS, "period_column": "month", "period": "1", "clip_radius": 1.0}
     yield _target(_plan(2.0, "moments", "person", **lifetime, periods=12))
     plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))

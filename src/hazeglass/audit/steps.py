@@ -112,7 +112,7 @@ def repeated(sums: Sums, runs: int) -> Sums:
     return np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape)), rows
 
 
-def in_noise(stage: Stage, mean: Floats, second: Floats, rows: Floats) -> Floats:
+def in_noise(stage: Stage, mean: Floats, second: Floats, rows: Floats | Integers) -> Floats:
     """Sums as one vector in units of their noise, which is tau / a on the mean, tau off the diagonal, sqrt(2) tau on
     it, and tau / b on the number of rows where that is secret."""
     p = mean.shape[-1]

@@ -248,12 +248,15 @@ class Rows:
     def of_periods(self) -> Iterator[Rows]:
         """The rows of every period of a lifetime so far, one after the other; what is told of them is told of all."""
         assert self._chosen is not None
+        empty = set(self.plan.names)
         for used in self._chosen.periods:
             own = copy(self)
             own._chosen, own._starts = replace(self._chosen, used=used), np.cumsum([0, *used.sizes]).tolist()
             own.n, own.unread = own._starts[-1], Counter()
             yield own
-            self.unread = self.unread + own.unread
+            self.unread = own.unread  # of all rows, whichever are used
+            empty.intersection_update(own._empty)
+        self._empty = sorted(empty, key=self.plan.names.index)
 
     @property
     def public_size(self) -> int:
