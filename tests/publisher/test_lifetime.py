@@ -324,6 +324,15 @@ def test_a_plan_of_a_lifetime_is_written_and_read_back(tmp_path):
     assert hg.Plan.load(tmp_path / "plan.toml") == plan
 
 
+def test_a_preview_shows_the_noise_of_the_period_it_is_for():
+    first, last = (plan_of(12, period=period).preview(5000) for period in (1, 12))
+    ratio = last.chosen.privacy_error / first.chosen.privacy_error
+    assert ratio == pytest.approx(plan_of(12, period=12).lifetime.error)
+    assert (first.passes, last.passes) == ((1, 1), (12, 12))
+    assert [one.form for one in last.forms] == ["moments", "table", "synthetic"]
+    assert last.forms[0] == last.chosen
+
+
 def test_a_forged_lifetime_is_refused(tmp_path):
     made = publish_all(people(), tmp_path, (1, 2), simulate_seed=1)[-1].manifest
     sums = {part.path: part.sha256 for part in made.files} | dict.fromkeys(
