@@ -4,8 +4,8 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 MOST_FILES, MOST_LINES = (
-    180,
-    37_600,
+    183,
+    38_400,
 )  # what is reached with all capabilities; 130 and 17,500 were wanted before the last five
 MOST_LINES_OF_A_FILE = 400
 

@@ -56,6 +56,11 @@ class Several:
             if any(_same(release, other) for other in made[:k]):
                 title = release.manifest.title
                 raise InputError(f"release {k + 1} ({title!r}) is given twice, and would count twice. Leave one out.")
+            if any(_goes_on(release, other) or _goes_on(other, release) for other in made[:k]):
+                raise InputError(
+                    f"release {k + 1} ({release.manifest.title!r}) and one before it are running releases of the same "
+                    "persons, and the later one holds the rows of both. Give that one alone."
+                )
             _check_poolable(release, k + 1)
             check_alike(made[0], release, f"release {k + 1}")
         return cls(sources, _origin(sources))
@@ -162,6 +167,14 @@ def _same(release: Release, other: Release) -> bool:
     """Whether two releases are one; one that was simulated in memory has no files to compare."""
     files = {part.sha256 for part in release.manifest.files}
     return files == {part.sha256 for part in other.manifest.files} and files != {""}
+
+
+def _goes_on(release: Release, other: Release) -> bool:
+    """Whether a running release repeats the draws of another."""
+    own, theirs = release.manifest.lifetime, other.manifest.lifetime
+    if own is None or theirs is None or own.counts[: theirs.step] != theirs.counts:
+        return False
+    return np.array_equal(release.draws()[0].second, other.draws()[0].second)
 
 
 def _scale(release: Release) -> str:

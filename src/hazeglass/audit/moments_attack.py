@@ -98,12 +98,12 @@ def attack_moments(plan: Plan, rows: int) -> StepsAttack:
     mu, radius = plan.guarantee.mu, None
     if plan.clip_radius == "private":
         # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
-        data = table_of(plan, np.tile(_pair(plan, plain_stage(plan, _size(plan, rows), mu, 1.0))[0] / 2, (rows, 1)))
+        data = table_of(plan, np.tile(pair_of(plan, plain_stage(plan, _size(plan, rows), mu, 1.0))[0] / 2, (rows, 1)))
         search = mu * math.sqrt(RADIUS_SHARE)
         radius = private_radius(data, plan.unit, search, get_engine("serial"), SecretBits()).radius
         mu *= math.sqrt(1 - RADIUS_SHARE)
     stage = plain_stage(plan, _size(plan, rows), mu, radius)
-    here, there = _pair(plan, stage)
+    here, there = pair_of(plan, stage)
     # Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
     # not matter, and does when rows are centred by the data's own mean, before or after clipping.
     others = np.where(np.arange(rows - len(here)) % 4 == 0, 1.0, -1.0)[:, None] * here[0]
@@ -113,7 +113,7 @@ def attack_moments(plan: Plan, rows: int) -> StepsAttack:
 def attack_row_number(plan: Plan, rows: int) -> StepsAttack:
     """The attack on one stage by a person who has all their rows under D and none under D'."""
     stage = plain_stage(plan, _size(plan, rows), plan.guarantee.mu)
-    here, _ = _pair(plan, stage)
+    here, _ = pair_of(plan, stage)
     others = np.tile(-here[0], (rows - len(here), 1))
     return _on([StageView(stage, _PUBLIC)], plan, (np.vstack([here, others]), others))
 
@@ -128,7 +128,7 @@ def _on(views: Sequence[View], plan: Plan, boxes: Pair[Floats]) -> StepsAttack:
     return StepsAttack(tuple(view.step((here, there)) for view in views))
 
 
-def _pair(plan: Plan, stage: Stage) -> Pair[Floats]:
+def pair_of(plan: Plan, stage: Stage) -> Pair[Floats]:
     """The changed rows of a stage on the public scale, under D and D'."""
     p = len(plan.columns)
     if plan.unit.name in ("entry", "readings"):  # one column of otherwise equal rows, from one end to the other
@@ -356,8 +356,8 @@ def _as_written(column: Column, cells: Floats) -> Any:
     return [None if math.isnan(cell) else column.levels[int(cell)] for cell in cells]
 
 
-def table_of(plan: Plan, unit_box: Floats) -> Rows:
-    """Rows of a table that the publisher brings to these places of the [-1, 1] scale.
+def table_of(plan: Plan, unit_box: Floats, periods: npt.NDArray[np.str_] | None = None) -> Rows:
+    """Rows of a table that the publisher brings to these places of the [-1, 1] scale, and to these periods.
 
     Where persons are protected, each has as many rows as a person may have, the first one's first.
     """
@@ -367,6 +367,8 @@ def table_of(plan: Plan, unit_box: Floats) -> Rows:
     columns: dict[str, Any] = {one.name: _as_written(one, raw[:, k]) for k, one in enumerate(plan.columns)}
     if plan.id_column is not None:
         columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
+    if plan.period_column is not None:
+        columns[plan.period_column] = periods
     own = with_own_cells(plan)
     if plan.series is not None:
         columns |= order_cells(plan.series, len(raw))

@@ -19,6 +19,7 @@ import numpy as np
 from hazeglass.audit.attack import Attack, Together, attack_table
 from hazeglass.audit.certify import Certificate, certify
 from hazeglass.audit.jitter_attack import attack_jitter
+from hazeglass.audit.lifetime_attack import attack_lifetime
 from hazeglass.audit.moments_attack import (
     StageKind,
     attack_counts,
@@ -241,6 +242,8 @@ def parts() -> Iterator[Target]:
         yield Target("one stage", unit, "scores drawn inside leaves", 2.0, partial(attack_jitter, plan))
     for unit in _WHOLE_ROWS if find_spec("ibis") is not None else ():
         yield _stage("first", "scores, in DuckDB", _plan(2.0, "moments", unit, "whole", order_column="key"))
+    lifetime: dict[str, Any] = {"persons": ROWS, "period_column": "month", "period": "1", "clip_radius": 1.0}
+    yield _target(_plan(2.0, "moments", "person", **lifetime, periods=12))
     plan = _plan(2.0, "moments", "person", adaptive=False, max_rows=_PERSON_ROWS)
     yield Target("radius search", "person", "rounded", 2.0, lambda: attack_radius(plan, ROWS))
     yield Target("number of rows", "person", "rounded", 2.0, lambda: attack_row_number(plan, ROWS))
@@ -264,7 +267,9 @@ def structures(mu: float) -> Iterator[Target]:
 
 
 def structures_of(plan: Plan) -> Iterator[Target]:
-    """The same for a plan."""
+    """The same for a plan; none for a lifetime, whose releases need a ledger: the tests compare those of neighbours."""
+    if plan.lifetime is not None:
+        return
     for name, attack in structure_attacks(plan).items():
         yield Target(f"structure of {plan.form}", plan.unit.name, name, plan.guarantee.mu, lambda attack=attack: attack)  # type: ignore[misc]
 
@@ -290,6 +295,7 @@ def _noise_of(plan: Plan) -> str:
     parts = ["counts and stages" if plan.adaptive else "one stage"]
     parts += ["private radius"] if plan.clip_radius == "private" else []
     parts += ["stacked rows"] if plan.series is not None else []
+    parts += ["running releases"] if plan.lifetime is not None else []
     parts += ["linear scale"] if plan.scale == "linear" else []
     parts += ["curved"] if plan.dependence == "curved" else []
     return ", ".join(parts)
@@ -316,10 +322,17 @@ def _target(plan: Plan, column: int | None = None) -> Target:
             *labels,
             _noise_of(plan),
             plan.guarantee.mu,
-            partial(attack_stacks if plan.series else ATTACKS[plan.form], plan, rows),
+            partial(_attack_on(plan), plan, rows),
         )
     noise = f"{_family(plan.columns[column])}, column {plan.columns[column].name!r}"
     return Target(*labels, noise, plan.guarantee.mu, partial(attack_table, plan, rows, column))
+
+
+def _attack_on(plan: Plan) -> Callable[[Plan, int], Attack]:
+    """What takes on the numbers that a plan releases."""
+    if plan.lifetime is not None:
+        return attack_lifetime
+    return attack_stacks if plan.series else ATTACKS[plan.form]
 
 
 def _check_size(plan: Plan, rows: int) -> None:
@@ -346,7 +359,14 @@ def _twice(mu: float) -> Together:
 
 
 def _plan(
-    mu: float, form: str, unit: str, noise: str = "rounded", names: str = "abcd", levels: str = "", **release: Any
+    mu: float,
+    form: str,
+    unit: str,
+    noise: str = "rounded",
+    names: str = "abcd",
+    levels: str = "",
+    periods: int | None = None,
+    **release: Any,
 ) -> Plan:
     """A few columns on [0, 1], small counts where the noise is to be "discrete" or the cells "whole", or levels.
 
@@ -364,6 +384,7 @@ def _plan(
         {
             "release": {"title": "Audit", "form": form, "protects": unit, **sizes.get(unit, {}), **release},
             "budget": {"mu": mu},
+            **({"lifetime": {"periods": periods}} if periods else {}),
             "columns": [
                 *({"name": name, **column} for name in names),
                 *({"name": name, "kind": "categorical", "levels": ["a", "b", "c"]} for name in levels),

@@ -83,25 +83,27 @@ class CountsStep:
 
 @dataclass(frozen=True, eq=False)
 class StageStep:
-    """One stage of moments."""
+    """One stage of moments, or one draw of a lifetime, whose lattices are finer."""
 
     stage: Stage
     sums: Pair[Sums]
+    fine: int = 1
 
     @cached_property
     def move(self) -> Floats:
         return self._flat(self.sums[1]) - self._flat(self.sums[0])
 
     def outputs(self, side: int, runs: int, bits: BitSource) -> Floats:
-        return self.of_sums(add_noise(*repeated(self.sums[side], runs), self.stage, bits))
+        return self.of_sums(add_noise(*repeated(self.sums[side], runs), self.stage, bits, self.fine))
 
     def of_sums(self, noisy: NoisyMoments) -> Floats:
         """Of sums that were not divided by the number of rows; leading axes are releases."""
-        return in_noise(self.stage, noisy.mean, noisy.second, noisy.rows) - self._flat(self.sums[0])
+        return in_noise(self.stage, noisy.mean, noisy.second, noisy.rows / self.fine) - self._flat(self.sums[0])
 
     def _flat(self, sums: Sums) -> Floats:
-        first, second, rows = sums
-        return in_noise(self.stage, first / self.stage.steps, second / self.stage.steps**2, np.asarray(rows))
+        (first, second, rows), steps = sums, self.stage.steps
+        counted = np.asarray(rows / self.fine)
+        return in_noise(self.stage, first / (steps * self.fine), second / (steps**2 * self.fine), counted)
 
 
 def repeated(sums: Sums, runs: int) -> Sums:
@@ -110,7 +112,7 @@ def repeated(sums: Sums, runs: int) -> Sums:
     return np.broadcast_to(first, (runs, *first.shape)), np.broadcast_to(second, (runs, *second.shape)), rows
 
 
-def in_noise(stage: Stage, mean: Floats, second: Floats, rows: Integers) -> Floats:
+def in_noise(stage: Stage, mean: Floats, second: Floats, rows: Floats | Integers) -> Floats:
     """Sums as one vector in units of their noise, which is tau / a on the mean, tau off the diagonal, sqrt(2) tau on
     it, and tau / b on the number of rows where that is secret."""
     p = mean.shape[-1]

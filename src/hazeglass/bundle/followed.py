@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from hazeglass.bundle.columns import origins
 from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
-from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.bundle.moments import ReleasedMoments, most_rows, running_rows
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import (
@@ -29,6 +30,7 @@ from hazeglass.features.marginal import (
 )
 from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
 from hazeglass.guarantee.units import (
     bisect_radius,
     count_weight,
@@ -129,7 +131,8 @@ def _check_weights(manifest: Manifest) -> None:
     size, person = manifest.persons or manifest.n, manifest.unit.name == "person"
     for stage in manifest.stages:
         counted = person or stage.lags > 0
-        expected = mean_weight(stage.longest, size, stage.mu), count_weight(stage.longest) if counted else 0.0
+        weight = count_weight if manifest.lifetime is None else running_count_weight
+        expected = mean_weight(stage.longest, size, stage.mu), weight(stage.longest) if counted else 0.0
         _agree("weights", [stage.mean_weight, stage.count_weight], expected)
 
 
@@ -205,3 +208,14 @@ def search_mu(search: RadiusSearch, manifest: Manifest) -> float:
     if not scale * (1 - TOLERANCE) <= search.noise_scale <= scale * (1 + TOLERANCE) + 1:  # rounded up
         raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
     return distance / search.noise_scale
+
+
+def check_lifetime(manifest: Manifest, lifetime: Lifetime) -> None:
+    """Running releases are what they are derived for: one stage of persons, on a scale fixed before all data."""
+    possible = manifest.form == "moments" and manifest.unit.name == "person" and manifest.persons is not None
+    possible &= manifest.scale == "public" and manifest.radius_search is None and manifest.series is None
+    possible &= manifest.period is None and lifetime.column not in origins(manifest.columns)
+    if not possible or len(lifetime.counts) != lifetime.step:
+        raise BundleError("release.json states a lifetime that no plan leads to. Do not rely on it.")
+    if [stage.rows for stage in manifest.stages] != [running_rows(lifetime, most_rows(manifest))]:
+        raise BundleError("release.json states another number of rows than its draws give. Ask for a new copy.")

@@ -19,6 +19,7 @@ from hazeglass.bundle.series import Series
 from hazeglass.errors import BundleError, HazeglassError, InputError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import Period, Unit
 
 FORMAT = "hazeglass-release"
@@ -60,6 +61,8 @@ class Stage:
     above 0), that number with noise of standard deviation tau / count_weight, moved into its public range.
     Behind the numbers of a row stand, for every categorical column, 0 and 1 for each of its `levels`: a 1 at the cell's
     own. No map touches them, and no row is clipped for them.
+    In a running release (:class:`~hazeglass.guarantee.lifetime.Lifetime`) this is about the running sums, and tau is
+    their noise's; `mu` is what all of the lifetime's releases cost together.
     With `lags` above 0 a row is a stack of as many data rows and one more, column by column from the latest to the
     first, and `rows` is the number of stacks, which is secret.
     """
@@ -156,6 +159,7 @@ class Manifest:
     n: int
     persons: int | None = None
     period: Period | None = None
+    lifetime: Lifetime | None = None
     order: Literal["shuffled", "kept"] | None = None
     row_counts: Literal["public"] | None = None
     series: Series | None = None
@@ -197,6 +201,11 @@ class Manifest:
         return last is not None and self.scale == "scores" and (bool(last.levels) or last.features == "cosines")
 
     @property
+    def moment_sets(self) -> tuple[Stage, ...]:
+        """What moments.parquet holds, one after the other: stages, or draws of a lifetime."""
+        return self.stages if self.lifetime is None else self.stages * self.lifetime.step
+
+    @property
     def whole_columns(self) -> tuple[bool, ...]:
         """Which columns of rows hold whole numbers: a ball shared with others leaves a column no lattice of its own."""
         table = self.form == "table" and self.clip_radius is None
@@ -228,6 +237,7 @@ class Manifest:
 _NESTED = {
     "unit": Unit,
     "period": Period,
+    "lifetime": Lifetime,
     "publication": Publication,
     "series": Series,
     "standard": Standard,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
 from hazeglass.features.marginal import MOST_LEAVES
+from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import Unit
 
 if TYPE_CHECKING:
@@ -195,6 +197,30 @@ def released_rows(series: Series | None, unit: Unit, rows: int, stages: Sequence
 def most_rows(manifest: Manifest) -> int:
     """At most how many rows are behind a release, by its public numbers."""
     return manifest.n if manifest.persons is None else manifest.persons * manifest.unit.max_rows
+
+
+def running_rows(lifetime: Lifetime, most: int) -> int:
+    """The number of rows so far that the draws give, moved to where it can lie."""
+    found = math.fsum(w * count for w, count in zip(lifetime.weights, lifetime.counts, strict=True)) / lifetime.fine
+    return int(np.clip(np.rint(found), 2, most))
+
+
+def running_moments(draws: Sequence[ReleasedMoments], lifetime: Lifetime, stage: Stage) -> ReleasedMoments:
+    """The moments of all rows so far, from the noisy sums of every draw; refused where one states other noise."""
+    first, weights = draws[0], np.array(lifetime.weights)
+    tau, p = stage.tau / lifetime.error, stage.size
+    noise = np.full((p, p), tau) + (np.sqrt(2) - 1) * tau * np.eye(p)
+    for one in draws:
+        for stated, made in ((one.mean_noise_sd, tau / stage.mean_weight), (one.second_noise_sd, noise)):
+            if not np.allclose(stated, made, rtol=0.01, atol=0):
+                raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
+    return ReleasedMoments(
+        first.features,
+        np.tensordot(weights, [one.mean for one in draws], 1) / stage.rows,
+        np.tensordot(weights, [one.second for one in draws], 1) / stage.rows,
+        first.mean_noise_sd * lifetime.error / stage.rows,
+        first.second_noise_sd * lifetime.error / stage.rows,
+    )
 
 
 def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:

@@ -17,19 +17,16 @@ import numpy as np
 
 from hazeglass.bundle.catalogue import DERIVED
 from hazeglass.bundle.columns import ABSENCE, Column, absence_of, origins, response_of, together
-from hazeglass.bundle.followed import TOLERANCE, search_mu
+from hazeglass.bundle.followed import TOLERANCE, check_lifetime, search_mu
 from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, Stage
 from hazeglass.bundle.moments import moment_rows, most_counts, most_rows, released_rows
 from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
-from hazeglass.features.shaping import (
-    BOX,
-    LARGEST_LINEAR,
-    MOST_STAGES,
-)
+from hazeglass.features.shaping import BOX, LARGEST_LINEAR, MOST_STAGES
 from hazeglass.guarantee.explain import LARGEST_DELTA, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
+from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import (
     CELL_UNITS,
     PERIOD_UNITS,
@@ -107,6 +104,8 @@ def _check_shape(manifest: Manifest) -> None:
         raise BundleError(f"release.json states what a {manifest.form} release does not have. Do not rely on it.")
     if manifest.synthetic is not None and not manifest.synthetic.fits(manifest):
         raise BundleError("release.json makes synthetic rows in a way that no plan leads to. Do not rely on it.")
+    if manifest.lifetime is not None:
+        check_lifetime(manifest, manifest.lifetime)
     if manifest.period is not None and unit.name not in PERIOD_UNITS:
         raise BundleError(f"release.json is about one period, and protects {unit.name}, which is in several.")
     person = unit.name == "person"
@@ -267,7 +266,8 @@ def _check_slack(manifest: Manifest) -> None:
             raise BundleError("release.json states another sampler than its noise is drawn with. Do not rely on it.")
         return
     answers = 0 if search is None else len(search.answers)
-    draws = answers + sum(moment_rows(stage.size) + (stage.count_weight > 0) for stage in manifest.stages)
+    times = 1 if manifest.lifetime is None else len(manifest.lifetime.periods)  # all draws of a lifetime are counted
+    draws = answers + times * sum(moment_rows(stage.size) + (stage.count_weight > 0) for stage in manifest.stages)
     counts = len(manifest.rounds) * len(manifest.columns)  # each of two leaves at least, and missing cells
     fewest, most = draws + 2 * counts, draws + len(manifest.rounds) * most_counts(manifest.columns)
     losses = [(manifest.delta_slack, delta_slack(epsilon, fewest), delta_slack(epsilon, most))]
@@ -352,7 +352,7 @@ def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
 def _moments_mu(manifest: Manifest) -> float:
     """The mu that the noise of all counts and stages, and of the search for a radius, gives together."""
     distance = counts_distance(manifest.unit, columns=len(manifest.columns)) if manifest.rounds else 0.0
-    spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
+    spent = [_stage_mu(stage, manifest.unit, manifest.lifetime) for stage in manifest.stages]
     for one in manifest.rounds:
         if not distance / one.mu * (1 - TOLERANCE) <= one.noise_scale <= distance / one.mu * (1 + TOLERANCE) + 1:
             raise BundleError("release.json has counts of another mu than their noise gives. Do not rely on it.")
@@ -367,7 +367,7 @@ def _moments_mu(manifest: Manifest) -> float:
     return math.hypot(*spent)
 
 
-def _stage_mu(stage: Stage, unit: Unit) -> float:
+def _stage_mu(stage: Stage, unit: Unit, lifetime: Lifetime | None) -> float:
     most = count_weight(stage.longest) * (1 + TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person" or stage.lags > 0) or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
@@ -375,8 +375,9 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
         _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.scored, "moments"))
     elif not float(stage.steps * (stage.box or 1.0)).is_integer():
         raise BundleError("release.json has a lattice on which rounded cells leave their box. Do not rely on it.")
-    mu = (
-        moments_distance(
+    tau = stage.tau
+    if lifetime is None:
+        distance = moments_distance(
             unit,
             columns=stage.scored,
             radius=stage.radius,
@@ -385,8 +386,10 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
             indicators=len(stage.levels),
             lags=stage.lags,
         )
-        / stage.tau
-    )
+    else:  # of a draw, whose noise is less than that of the running sums
+        weights = {"mean_weight": stage.mean_weight, "count_weight": stage.count_weight}
+        distance, tau = lifetime.distance(unit.max_rows, radius=stage.radius, **weights), tau / lifetime.error
+    mu = distance / tau
     if not abs(mu - stage.mu) <= TOLERANCE * stage.mu:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import Described, check_derived
-from hazeglass.bundle.cells import check_cells, check_spread, in_words
+from hazeglass.bundle.cells import bytes_per_cell, check_cells, check_spread, in_words
 from hazeglass.bundle.fields import FieldRows
 from hazeglass.bundle.followed import check_followed
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
@@ -38,6 +38,7 @@ from hazeglass.bundle.moments import (
     moments_from_arrow,
     moments_schema,
     most_counts,
+    running_moments,
 )
 from hazeglass.bundle.pages import check_dictionaries, check_pages
 from hazeglass.bundle.promise import check_manifest
@@ -45,7 +46,7 @@ from hazeglass.bundle.sign import Signature, check_signature, read_public_key
 from hazeglass.bundle.synthetic import NormalRows, check_synthetic, synthetic_rows, warn_of
 from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
 from hazeglass.bundle.verify import check_files, check_hashes, parse_checksums, read_checksums, read_manifest
-from hazeglass.bundle.writer import part_rows, repeats, row_groups
+from hazeglass.bundle.writer import part_rows, row_groups
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Marginal, marginal_of
@@ -106,15 +107,20 @@ class Release(Described):
 
     def moments(self) -> tuple[ReleasedMoments, ...]:
         """The released moments, one set per stage."""
-        import pyarrow as pa
-
         if self.form == "table":
             raise BundleError("a table release holds rows, not moments. Use release.table(), or hg.recover(release).")
+        found, lifetime = self.draws(), self.manifest.lifetime
+        if lifetime is not None:
+            found = (running_moments(found, lifetime, self.manifest.stages[0]),)
+        return tuple(check_moments(one, self.manifest, k) for k, one in enumerate(found))
+
+    def draws(self) -> tuple[ReleasedMoments, ...]:
+        """What moments.parquet holds, set by set: moments of stages, or the noisy sums of a lifetime's draws."""
+        import pyarrow as pa
+
         table = pa.concat_tables(self._groups("moments.parquet"))
-        return tuple(
-            check_moments(moments_from_arrow(table, k + 1, self.columns, stage), self.manifest, k)
-            for k, stage in enumerate(self.manifest.stages)
-        )
+        sets = enumerate(self.manifest.moment_sets, start=1)
+        return tuple(moments_from_arrow(table, number, self.columns, stage) for number, stage in sets)
 
     def marginals(self) -> tuple[Marginal, ...]:
         """What the released counts say of each column's distribution; of none where a release has no counts."""
@@ -321,13 +327,13 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
         expected["data/"] = _Expected(
             columns=dict(zip(manifest.names, kinds, strict=True)),
             rows=manifest.n,
-            fewest_bytes=int((1 - _FREE_CELLS / cells) * manifest.n * sum(map(_bytes_per_cell, manifest.columns))),
+            fewest_bytes=int((1 - _FREE_CELLS / cells) * manifest.n * sum(map(bytes_per_cell, manifest.columns))),
             most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
             row_groups=groups,
             footer_bytes=_frame(manifest.names, 1 + groups),
         )
     if manifest.form != "table":
-        features = [stage.size for stage in manifest.stages]
+        features = [stage.size for stage in manifest.moment_sets]
         rows, groups = sum(map(moment_rows, features)), sum(map(moment_batches, features))
         # A row group states the first and the last name that occurs in it, besides those of its own columns.
         longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
@@ -342,7 +348,7 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
                 row_groups=len(manifest.rounds),
                 footer_bytes=_frame([longest] * len(MARGINAL_COLUMNS), 1 + len(manifest.rounds)),
             )
-        names = len(manifest.stages) * _frame(manifest.names)
+        names = len(features) * _frame(manifest.names)
         expected["moments.parquet"] = _Expected(
             columns={field.name: str(field.type) for field in moments_schema()},
             rows=rows,
@@ -357,15 +363,6 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
 def _frame(names: Iterable[str], times: int = 1) -> int:
     """Bytes that a file may need besides its cells: its schema, and what is said of its columns, so many times."""
     return _BYTES_PER_FILE + times * sum(_BYTES_PER_COLUMN + _TIMES_A_NAME * len(name.encode()) for name in names)
-
-
-def _bytes_per_cell(column: Column) -> float:
-    """At least how many a part needs: noise of s steps has log2(4.13 s) bits, and no code takes fewer on average.
-
-    Cells without noise, and those whose noise is narrower than a step, are not written as places in a dictionary.
-    """
-    noise = column.cell_noise
-    return math.log2(4 * noise.scale) / 8 if noise is not None and repeats(noise) else 8.0
 
 
 def _row_counts(path: Path, name: str, implied: _Expected) -> list[int]:

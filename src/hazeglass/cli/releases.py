@@ -59,6 +59,9 @@ def publish(
     plan: Annotated[Path, typer.Option(help="The plan.toml to follow.")],
     out: Annotated[Path, typer.Option(help="A new folder for the release.")],
     ledger: Annotated[Path | None, typer.Option(help="Charge the release to this ledger first.")] = None,
+    after: Annotated[
+        Path | None, typer.Option(help="With a [lifetime]: the release of the period before.", metavar="RELEASE")
+    ] = None,
     engine: Annotated[EngineName, typer.Option(help="How to work through the rows.")] = "threads",
     scheduler: SchedulerOption = None,
     sign: Annotated[
@@ -84,7 +87,7 @@ def publish(
     for sentence in cautions(made):
         typer.echo(f"caution: {sentence}", err=True)
     check_strength(made, weak_on_purpose)
-    options: dict[str, Any] = {"ledger": ledger, "engine": workers}
+    options: dict[str, Any] = {"ledger": ledger, "after": after, "engine": workers}
     if dry_run:
         _rehearse(data, made, out, options, sign, printer)
         return

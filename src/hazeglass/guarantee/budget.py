@@ -33,6 +33,9 @@ class Charge:
     Of a release of one `period`, `cells` is the canonical form that the period's cells have, and `reading` says how
     cells were read: read otherwise, a row may be in another period of the same column, so only releases that read
     alike are disjoint.
+
+    Running releases of one `lifetime` (a digest of their plan) cost the same mu all together, each `step` being made
+    once; `follows` is the digest of the event that the step before was charged by.
     """
 
     mu: float
@@ -43,10 +46,15 @@ class Charge:
     period: Period | None = None
     cells: str = ""
     reading: str = ""
+    lifetime: str = ""
+    step: int = 0
+    follows: str = ""
 
     def __post_init__(self) -> None:
         if self.period is not None:
             check_period(self.unit)
+        if (self.step > 0) != bool(self.lifetime) or (self.lifetime and (self.unit.name != "person" or self.period)):
+            raise InputError("a lifetime is one of persons, and each of its releases has a step from 1 on.")
         if not (math.isfinite(self.mu) and self.mu > 0):
             raise InputError(f"The mu of a release must be a positive finite number, got {self.mu!r}.")
         if not 0 <= self.total_variation <= 1:
@@ -112,22 +120,27 @@ def compose(mus: Iterable[float]) -> float:
 def _together(charges: Iterable[Charge]) -> Fraction:
     """The square of what one unit is charged at most by all releases together."""
     always = Fraction(0)
+    lifetimes: dict[str, Fraction] = defaultdict(Fraction)
     periods: dict[tuple[str, str], dict[str, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
     for charge in charges:
-        if charge.period is None:
+        if charge.lifetime:
+            lifetimes[charge.lifetime] = max(lifetimes[charge.lifetime], Fraction(charge.mu) ** 2)
+        elif charge.period is None:
             always += Fraction(charge.mu) ** 2
         else:
             periods[charge.period.column, charge.reading][charge.cells] += Fraction(charge.mu) ** 2
+    always += sum(lifetimes.values(), Fraction(0))
     return always + sum((max(own.values()) for own in periods.values()), Fraction(0))
 
 
 def _beside(charges: Iterable[Charge], asked: Charge) -> list[Charge]:
-    """Those that may be about the same rows: all but the releases of other periods of the same column."""
+    """Those that add up with it: all but the releases of other periods of the same column, and of its own lifetime."""
     here = None if asked.period is None else (asked.period.column, asked.reading)
     return [
         charge
         for charge in charges
-        if charge.period is None or (charge.period.column, charge.reading) != here or charge.cells == asked.cells
+        if (not charge.lifetime or charge.lifetime != asked.lifetime)
+        and (charge.period is None or (charge.period.column, charge.reading) != here or charge.cells == asked.cells)
     ]
 
 

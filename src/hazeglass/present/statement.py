@@ -198,6 +198,14 @@ def _public_facts(manifest: Manifest) -> list[str]:
             f"Only rows with {period.column} = {period.value} are in this release. Which rows these are is public, and "
             "so is their number; a row is in the releases of one period and of no other."
         )
+    if (life := manifest.lifetime) is not None:
+        facts.append(
+            f"This is running release {life.step} of {len(life.periods)}: it is about all rows up to {life.column} = "
+            f"{life.periods[life.step - 1]}, of each person no more than {manifest.unit.max_rows} in all periods "
+            "together, the first by period. The promise is kept by all of these releases together, and does not add up "
+            "over them. It supposes that each period is drawn once, which the ledger sees to, and that rows of earlier "
+            "periods were the same whenever a release was made."
+        )
     if manifest.order == "shuffled":
         facts.append("The rows were put into a random order that is not recorded.")
     elif manifest.order == "kept":

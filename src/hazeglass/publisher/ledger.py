@@ -15,13 +15,15 @@ being cut off; the releases can, because each names the event that charged it (`
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import sqlite3
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,6 +54,7 @@ if TYPE_CHECKING:  # a ledger opens at once, without numpy
     from numpy.typing import NDArray
 
     from hazeglass.bundle.manifest import LedgerReference, Manifest
+    from hazeglass.bundle.reader import Release
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.randomness import BitSource
 
@@ -323,8 +326,9 @@ class Account:
             self._ledger.refund(self._digest)
 
 
-def charge_of(plan: Plan, draws: int = 0) -> Charge:
-    """What a ledger is asked for when this plan is published with at most so many draws."""
+def charge_of(plan: Plan, draws: int = 0, before: Release | None = None) -> Charge:
+    """What a ledger is asked for when this plan is published with at most so many draws, `before` being the release of
+    a lifetime that it goes on from."""
     if plan.id_column is not None and not plan.text.header:
         raise PrivacyRefusal(
             f"a ledger tells persons apart by the name of a column, and this plan gives the name {plan.id_column!r} to "
@@ -332,15 +336,28 @@ def charge_of(plan: Plan, draws: int = 0) -> Charge:
             "and remove header and names from the plan's [text]."
         )
     loss = draws * _TOTAL_VARIATION_PER_DRAW
+    if plan.lifetime is not None:
+        paid = None if before is None else before.manifest.ledger
+        charge = Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
+        follows, step = "" if paid is None else paid.digest, plan.lifetime.step
+        return replace(charge, lifetime=_lifetime_digest(plan), step=step, follows=follows)
     if plan.rows_of is None:
         return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
     cells, reading = canonical_period(plan.rows_of.value, plan.text)
     return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, None, plan.rows_of, cells, reading)
 
 
+def _lifetime_digest(plan: Plan) -> str:
+    """Of all that the releases of a lifetime have in common."""
+    document = plan.to_dict()
+    own = {key: value for key, value in document["release"].items() if key not in ("title", "period")}
+    said = {**document, "release": own, "publication": None}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
 @contextmanager
 def charged(
-    path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path
+    path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path, before: Release | None = None
 ) -> Iterator[tuple[BitSource, LedgerReference | None]]:
     """Charge the plan to the ledger around the block that makes `out`: bits that announce themselves, and the event the
     release must name. Without a ledger, just hand the bits through."""
@@ -355,7 +372,7 @@ def charged(
 
     ledger = Ledger.open(path)
     dataset = ledger.summary().dataset
-    entry = ledger.charge(charge_of(plan, draws))
+    entry = ledger.charge(charge_of(plan, draws, before))
     account = Account(ledger, entry.digest)
     try:
         yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)

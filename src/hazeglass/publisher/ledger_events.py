@@ -49,7 +49,7 @@ CREATE TABLE events (
 )
 """
 _TYPES = [str, int, str, str, float, float, int, str]
-_OF_A_PERIOD = ("period", "cells", "reading")
+_OF_A_PERIOD, _OF_A_LIFETIME = ("period", "cells", "reading"), ("lifetime", "step", "follows")
 _KINDS = ("budget", "charge", "draw", "confirm", "refund")
 
 
@@ -142,6 +142,8 @@ def charge_event(charge: Charge, identifier: int, at: str) -> Event:
     mu, total_variation = facts.pop("mu"), facts.pop("total_variation")
     if charge.period is None:
         facts = {key: value for key, value in facts.items() if key not in _OF_A_PERIOD}
+    if not charge.lifetime:
+        facts = {key: value for key, value in facts.items() if key not in _OF_A_LIFETIME}
     text = json.dumps({**facts, "nonce": secrets.token_hex(16)})
     return Event("charge", identifier, at, text, mu, total_variation)
 
@@ -179,7 +181,28 @@ def check_charge(budget: Budget, entries: list[Entry], charge: Charge) -> None:
             f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
             f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
         )
+    if charge.lifetime:
+        _check_step(entries, charge)
     check_fits(budget.dataset, budget.mu_total, [entry.charge for entry in entries if entry.counts], charge)
+
+
+def _check_step(entries: list[Entry], charge: Charge) -> None:
+    """Refuse a draw of a lifetime that was made before, or that does not go on from the one before it: the promise is
+    that of one draw for each period."""
+    own = {one.charge.step: one for one in entries if one.counts and one.charge.lifetime == charge.lifetime}
+    if charge.step in own:
+        raise PrivacyRefusal(
+            f"Period number {charge.step} of this lifetime was drawn before, for charge {own[charge.step].id} "
+            f"({own[charge.step].charge.label!r}), and a second draw would say more than the lifetime promises. Use "
+            "the release that was made then, or start another lifetime, which costs its own mu."
+        )
+    before = own.get(charge.step - 1)
+    if charge.step > 1 and (before is None or before.state == "charged" or before.digest != charge.follows):
+        raise PrivacyRefusal(
+            f"Period number {charge.step} of this lifetime must follow the release of number {charge.step - 1} that "
+            "was charged here by the same plan, and it does not. Change nothing in the plan but title and period, and "
+            "name that release with --after."
+        )
 
 
 def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
@@ -201,8 +224,9 @@ def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], l
             "was cut off, or an older copy was put back."
         )
     charge = entry.charge
-    stated = manifest.mu, manifest.unit, manifest.title, manifest.period
-    if (charge.mu, charge.unit, charge.label, charge.period) != stated:
+    step = 0 if manifest.lifetime is None else manifest.lifetime.step
+    stated = manifest.mu, manifest.unit, manifest.title, manifest.period, step
+    if (charge.mu, charge.unit, charge.label, charge.period, charge.step) != stated:
         return (
             f"{name} promises mu = {manifest.mu:.6g} for {manifest.unit.in_words}{_where(manifest.period)}, and charge "
             f"{entry.id}, which it names, is {charge.label!r} with mu = {charge.mu:.6g} for {charge.unit.in_words}"

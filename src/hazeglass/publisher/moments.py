@@ -32,6 +32,7 @@ from hazeglass.features.shaping import (
 )
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
+from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
 from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance, stacks_touched
 from hazeglass.publisher.clip import (
     RADIUS_SHARE,
@@ -68,6 +69,7 @@ __all__ = [
     "plain_stage",
     "presence_encoder",
     "publish_moments",
+    "running_stage",
     "stage_of",
 ]
 
@@ -122,6 +124,7 @@ class Drawn:
     marginals: NoisyMarginals | None = None
     standard: Standard | None = None
     search: RadiusSearch | None = None
+    lifetime: Lifetime | None = None
 
 
 def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> Drawn:
@@ -209,6 +212,15 @@ def plain_stage(plan: Plan, n: int, mu: float, radius: float | None = None) -> S
     return _stage(plan.unit, n, mu, radius, np.zeros(p))
 
 
+def running_stage(plan: Plan, persons: int, lifetime: Lifetime) -> Stage:
+    """One draw of a lifetime: a stage whose noise is large enough for all draws together, on finer lattices."""
+    one, unit, fine = plain_stage(plan, persons, plan.guarantee.mu), plan.unit, lifetime.fine
+    weight, a, radius = running_count_weight(one.radius), one.mean_weight, one.radius
+    tau = lifetime.distance(unit.max_rows, radius=radius, mean_weight=a, count_weight=weight) / one.mu
+    steps = lattice_steps(persons * unit.max_rows * fine, radius, tau * fine, a, one.scored, radius)
+    return replace(one, tau=tau, steps=steps, count_weight=weight)
+
+
 def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, shape: Shape | None = None) -> Stage:
     """A stage of an adaptive release that spends `mu` on rows of about this squared length."""
     mapped = shape is not None and shape.map is not None
@@ -250,6 +262,9 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
             shape = first_shape(size, shaped=False, beside=sum(encoder.levels))
             stage = stage_of(plan.unit, n, math.sqrt(share) * budget.left, size, encoder, shape)
         return [stage]
+    if plan.lifetime is not None:
+        draw = running_stage(plan, n, plan.lifetime)
+        return [replace(draw, tau=draw.tau * plan.lifetime.error)]
     if plan.clip_radius != "private":
         return [plain_stage(plan, n, mu)]
     answer_noise(plan.unit, mu * math.sqrt(RADIUS_SHARE))
@@ -278,7 +293,10 @@ def most_total_variation(plan: Plan) -> float:
     How many draws a release takes follows from what the first of them gave. The distance is that of all releases there
     might have been: one that ended early may not state its own few draws.
     """
-    return most_draws(plan) * total_variation(RoundedGaussian(LARGEST_SCALE))  # no scale's draws are farther off
+    times = 1 if plan.lifetime is None else len(plan.lifetime.periods)
+    return (
+        times * most_draws(plan) * total_variation(RoundedGaussian(LARGEST_SCALE))
+    )  # no scale's draws are farther off
 
 
 def _stage(
@@ -333,15 +351,18 @@ def _run_stage(
     return replace(noisy.divided(released), map=through)
 
 
-def add_noise(first: IntArray, second: IntArray, rows: int, stage: Stage, bits: BitSource) -> NoisyMoments:
+def add_noise(
+    first: IntArray, second: IntArray, rows: int, stage: Stage, bits: BitSource, fine: int = 1
+) -> NoisyMoments:
     """The only place where sums meet noise; nothing before this line may leave the publisher.
 
-    Leading axes, if the sums have any, are independent releases, each with noise of its own: the audit runs many.
+    Leading axes, if the sums have any, are independent releases, each with noise of its own: the audit runs many. Where
+    all lattices are `fine` times as fine as the stage says, so is that of the number of rows.
     """
-    p, steps = first.shape[-1], stage.steps
+    p, steps, squares = first.shape[-1], stage.steps * fine, stage.steps**2 * fine
     on_mean = RoundedGaussian(_whole(stage.tau * steps / stage.mean_weight))
-    off_diagonal = RoundedGaussian(_whole(stage.tau * steps**2))
-    on_diagonal = RoundedGaussian(_whole(math.sqrt(2) * stage.tau * steps**2))
+    off_diagonal = RoundedGaussian(_whole(stage.tau * squares))
+    on_diagonal = RoundedGaussian(_whole(math.sqrt(2) * stage.tau * squares))
     upper, lower = np.triu_indices(p, 1)
     releases, diagonal = first.shape[:-1], np.arange(p)
     noise = np.zeros(second.shape, dtype=np.int64)
@@ -351,15 +372,15 @@ def add_noise(first: IntArray, second: IntArray, rows: int, stage: Stage, bits: 
     noisy_first = first + _draw(on_mean, first.shape, bits)
     count = np.full(releases, rows)
     if stage.count_weight:
-        count = count + _draw(RoundedGaussian(_whole(stage.tau / stage.count_weight)), releases, bits)
+        count = count + _draw(RoundedGaussian(_whole(stage.tau * fine / stage.count_weight)), releases, bits)
     return NoisyMoments(
         stage=stage,
         rows=count,
         mean=noisy_first / steps,
-        second=(second + noise) / steps**2,
+        second=(second + noise) / squares,
         mean_noise_sd=np.full(releases, math.sqrt(on_mean.variance) / steps),
-        second_noise_sd=np.full(releases, math.sqrt(off_diagonal.variance) / steps**2),
-        diagonal_noise_sd=np.full(releases, math.sqrt(on_diagonal.variance) / steps**2),
+        second_noise_sd=np.full(releases, math.sqrt(off_diagonal.variance) / squares),
+        diagonal_noise_sd=np.full(releases, math.sqrt(on_diagonal.variance) / squares),
     )
 
 

@@ -1,16 +1,18 @@
-"""The rows of one period: those in which a public column says so.
+"""The rows of one period, or for persons of all periods so far: those in which a column says so.
 
-Which period a row is in is no secret and stays as it is when the row is replaced; so it is compared as ids are, in one
-canonical form for all types and spellings. A row whose period is missing or cannot be read is in none.
+Periods are compared as ids are, in one canonical form for all types and spellings. A row whose period is missing or
+cannot be read is in none. Of records the period is no secret and stays as it is when the row is replaced; of a
+person's rows it is as secret as the rows are.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hazeglass.errors import DataError, PlanError
+from hazeglass.guarantee.lifetime import MOST_PERIODS, Lifetime
 from hazeglass.guarantee.units import PERIOD_UNITS, Period
 
 if TYPE_CHECKING:  # a ledger opens at once, without tables
@@ -22,14 +24,14 @@ if TYPE_CHECKING:  # a ledger opens at once, without tables
     from hazeglass.compute.text import TextFormat
     from hazeglass.publisher.plan import Plan
 
-__all__ = ["canonical_period", "check_plan", "check_source", "in_period"]
+__all__ = ["canonical_period", "check_lifetime", "check_plan", "check_source", "in_period", "lifetime_of", "listed"]
 
 
 def check_plan(plan: Plan, sources: tuple[str, ...]) -> Period | None:
     """The period whose rows are released, if the plan has one; refused where it cannot be one. `sources` are the names
     of the data's columns that are released."""
     column, value = plan.period_column, plan.period
-    if column is None and value is None:
+    if (column is None and value is None) or plan.periods is not None:
         return None
     if column is None or value is None:
         missing = "period_column" if column is None else "period"
@@ -40,7 +42,7 @@ def check_plan(plan: Plan, sources: tuple[str, ...]) -> Period | None:
     if plan.protects not in PERIOD_UNITS:
         raise PlanError(
             f"period_column has no meaning with protects = {plan.protects!r}, which is in several periods: releases of "
-            "them add up. Remove it, or protect record, entry or readings."
+            "them add up. Remove it, protect record, entry or readings, or give persons a [lifetime]."
         )
     if column in sources:
         raise PlanError(
@@ -51,7 +53,57 @@ def check_plan(plan: Plan, sources: tuple[str, ...]) -> Period | None:
     return Period(column, value)
 
 
-def check_source(period: Period, source: TableSource) -> None:
+def listed(periods: Any) -> Any:
+    """The names of periods: a number of them stands for 1, 2 and so on. What is no list is left to the schema."""
+    if isinstance(periods, int) and not isinstance(periods, bool) and 2 <= periods <= MOST_PERIODS:
+        return tuple(map(str, range(1, periods + 1)))
+    if not isinstance(periods, list | tuple):
+        return periods
+    return tuple(str(one) if isinstance(one, int) and not isinstance(one, bool) else one for one in periods)
+
+
+def lifetime_of(plan: Plan, sources: tuple[str, ...]) -> Lifetime | None:
+    """Which running release the plan is for; refused where it cannot be one."""
+    periods, column, value = plan.periods, plan.period_column, plan.period
+    if not isinstance(periods, tuple):
+        return None
+    if plan.protects != "person":
+        raise PlanError(
+            f"[lifetime] is for releases that protect persons, got protects = {plan.protects!r}: records of different "
+            "periods do not add up. Leave [lifetime] out, or protect persons."
+        )
+    if column is None or value is None:
+        missing = "period_column" if column is None else "period"
+        raise PlanError(
+            f"[lifetime] needs period_column and period in [release], and {missing} is missing. The release holds all "
+            "rows up to that period."
+        )
+    if column in sources or column == plan.id_column:
+        raise PlanError(f"the period column {column!r} must not be released or be the id column. Name another one.")
+    cells = [canonical_period(one, plan.text)[0] for one in periods]
+    here = canonical_period(value, plan.text)[0]
+    if "" in cells or len(set(cells)) != len(cells):
+        raise PlanError("the periods of [lifetime] must be values that cells can have, each once. Correct the list.")
+    if here not in cells:
+        raise PlanError(f"period {value[:100]!r} is not among the periods of [lifetime]. Correct one of the two.")
+    return Lifetime(column, periods, cells.index(here) + 1)
+
+
+def check_lifetime(plan: Plan) -> None:
+    """Refuse, in one sentence, what running releases are not derived for."""
+    if plan.form != "moments" or plan.adaptive or plan.clip_radius == "private":
+        raise PlanError(
+            '[lifetime] needs form = "moments" and one stage on the public scale, fixed before the first period: '
+            "remove adaptive = true, or give clip_radius as a number."
+        )
+    if plan.persons is None:
+        raise PlanError(
+            "[lifetime] needs persons, the public number of persons over all periods, because the number of ids so far "
+            "would say when a person came. Add it to [release]."
+        )
+
+
+def check_source(period: Period | Lifetime, source: TableSource) -> None:
     """Refuse a column that other types would read otherwise: under another name the same rows could be released twice,
     and charged once. Text and whole numbers have one form, whatever holds them."""
     from hazeglass.compute.tables import CsvFiles

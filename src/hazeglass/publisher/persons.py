@@ -1,39 +1,152 @@
-"""Whose rows are used: the first few of every id, the same ones whenever the data is read again."""
+"""Whose rows are used: the first few of every id, the same ones whenever the data is read again.
+
+In a lifetime those are the first few by period, and in each period by where they stand: what a release used, all later
+ones use as well, whatever rows their periods bring.
+"""
 
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.publisher.period import canonical_period, check_source, in_period
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hazeglass.compute.tables import TableSource
+    from hazeglass.publisher.plan import Plan
+
 BoolArray = npt.NDArray[np.bool_]
+IntArray = npt.NDArray[np.int64]
 
 
 class Fingerprint:
-    """A hash of ids, and of where one ends; the same however they are cut into batches."""
+    """A hash of the cells that rows are chosen by, and of where one ends, however they are cut into batches."""
 
-    def __init__(self) -> None:
-        self._lengths, self._letters = hashlib.sha256(), hashlib.sha256()
+    def __init__(self, columns: int = 1) -> None:
+        self._hashes = [(hashlib.sha256(), hashlib.sha256()) for _ in range(columns)]
 
-    def update(self, ids: pa.Array) -> None:
+    def update(self, *columns: pa.Array) -> None:
         """Take in some more."""
         import pyarrow.compute as pc
 
-        if not len(ids):
-            return
-        self._lengths.update(pc.fill_null(pc.binary_length(ids), -1).to_numpy())
-        words = pc.fill_null(ids, "")
-        first, last = np.frombuffer(words.buffers()[1], np.int32)[[words.offset, words.offset + len(words)]]
-        self._letters.update(memoryview(words.buffers()[2] or b"")[first:last])
+        for (lengths, letters), cells in zip(self._hashes, columns, strict=True):
+            if not len(cells):
+                return
+            lengths.update(pc.fill_null(pc.binary_length(cells), -1).to_numpy())
+            words = pc.fill_null(cells, "")
+            first, last = np.frombuffer(words.buffers()[1], np.int32)[[words.offset, words.offset + len(words)]]
+            letters.update(memoryview(words.buffers()[2] or b"")[first:last])
 
     def digest(self) -> bytes:
         """Of all of them."""
-        return self._lengths.digest() + self._letters.digest()
+        return b"".join(lengths.digest() + letters.digest() for lengths, letters in self._hashes)
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """Which rows of every piece are used, as packed bits beside a hash of what they were chosen by, and how many."""
+
+    masks: list[tuple[npt.NDArray[np.uint8], bytes]]
+    sizes: list[int]
+
+    @classmethod
+    def of(cls, masks: Sequence[BoolArray], digests: Sequence[bytes]) -> Chosen:
+        """Piece by piece."""
+        packed = [(np.packbits(mask), digest) for mask, digest in zip(masks, digests, strict=True)]
+        return cls(packed, [int(mask.sum()) for mask in masks])
+
+
+def looked_at(
+    source: TableSource, columns: tuple[str, ...], look: Callable[..., tuple[npt.NDArray[Any], int]]
+) -> tuple[list[npt.NDArray[Any]], list[bytes], int]:
+    """What `look` says of every row by these columns, looking at no other, piece by piece; a hash of the columns in
+    each piece; and in how many rows nothing can be read there."""
+    found, digests, without = [], [], 0
+    for piece in source.pieces((), columns):
+        said, seen = [], Fingerprint(len(columns))
+        for batch in piece.batches(Counter()):
+            seen.update(*batch.columns)
+            some, unread = look(*batch.columns)
+            said.append(some)
+            without += unread
+        found.append(np.concatenate(said) if said else np.zeros(0, dtype=np.bool_))
+        digests.append(seen.digest())
+    return found, digests, without
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """The rows that a plan uses, of a lifetime those of each period so far as well; how many persons they are of, and
+    how many rows are in no one's or in no period."""
+
+    used: Chosen
+    periods: tuple[Chosen, ...]
+    persons: int
+    without: int
+
+
+def choice_of(plan: Plan, source: TableSource) -> Choice | None:
+    """Rows by their id or period, or by both; None where all are used."""
+    by, counts, lifetime = plan.chosen_by, dict[str, int](), plan.lifetime
+    if not by:
+        return None
+    if plan.rows_of is not None:
+        check_source(plan.rows_of, source)
+        here = canonical_period(plan.rows_of.value, plan.text)[0]
+        found, digests, without = looked_at(source, by, lambda cells: in_period(cells, here))
+    elif lifetime is None:
+        most = plan.unit.max_rows
+        found, digests, without = looked_at(source, by, lambda ids: among_first(ids, counts, most))
+    else:
+        check_source(lifetime, source)
+        names = [canonical_period(one, plan.text)[0] for one in lifetime.periods]
+        found, digests, without = looked_at(source, by, lambda ids, cells: in_lifetime(ids, cells, counts, names))
+        codes = np.concatenate([np.zeros(0, dtype=np.int64), *found])
+        ends = np.cumsum([0, *(one.size for one in found)])
+        of_each, persons = first_in_lifetime(codes, len(names), lifetime.step, plan.unit.max_rows)
+        whole = (np.logical_or.reduce(of_each), *of_each)
+        of_pieces = [[one[start:end] for start, end in pairwise(ends)] for one in whole]
+        used, *periods = (Chosen.of(one, digests) for one in of_pieces)
+        return Choice(used, tuple(periods), persons, without)
+    return Choice(Chosen.of(found, digests), (), len(counts), without)
+
+
+def in_lifetime(
+    ids: pa.Array, cells: pa.Array, persons: dict[str, int], periods: Sequence[str]
+) -> tuple[IntArray, int]:
+    """For every row the number of its person, times that of all periods, plus that of its own; -1, and counted, where
+    it has no person or no period. `persons` remembers earlier batches."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    encoded = ids.dictionary_encode()
+    numbers = [persons.setdefault(one, len(persons)) for one in encoded.dictionary.to_pylist()]
+    person = np.array([*numbers, -1], dtype=np.int64)[pc.fill_null(encoded.indices, -1).to_numpy()]
+    period = pc.fill_null(pc.index_in(cells, pa.array(periods, pa.string())), -1).to_numpy()
+    found = np.where((person < 0) | (period < 0), -1, person * len(periods) + period)
+    return found, int(np.sum(found < 0))
+
+
+def first_in_lifetime(codes: IntArray, periods: int, step: int, most: int) -> tuple[list[BoolArray], int]:
+    """Which rows are used in each of the first `step` periods, at most so many of each person in all of them; and how
+    many persons have any. What later periods hold does not matter."""
+    period = codes % periods
+    at = np.flatnonzero((codes >= 0) & (period < step))
+    at = at[np.argsort(codes[at], kind="stable")]  # person by person, period by period, as they stand in the data
+    starts = np.flatnonzero(np.diff(codes[at] // periods, prepend=-1))
+    rank = np.arange(at.size) - np.repeat(starts, np.diff(starts, append=at.size))
+    kept = np.zeros(codes.size, dtype=np.bool_)
+    kept[at[rank < most]] = True
+    return [kept & (period == number) for number in range(step)], starts.size
 
 
 def among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolArray, int]:

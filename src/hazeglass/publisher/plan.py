@@ -14,11 +14,13 @@ from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.series import Season, Series
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import PlanError, PrivacyRefusal, did_you_mean
+from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import CELL_UNITS, Period, Unit, UnitName
+from hazeglass.publisher.period import check_lifetime, lifetime_of, listed
 from hazeglass.publisher.period import check_plan as check_period
-from hazeglass.publisher.plan_columns import check_describable, collected, columns_of, expanded
+from hazeglass.publisher.plan_columns import check_describable, check_names, collected, columns_of, expanded
 from hazeglass.publisher.plan_file import (
     check_categories,
     check_section,
@@ -74,6 +76,7 @@ class Plan:
     persons: int | None = None
     period_column: str | None = None
     period: str | None = None
+    periods: int | tuple[str, ...] | None = None
     row_counts: Literal["public"] | None = None
     order: Literal["shuffled", "kept"] | None = None
     scale: Literal["scores", "linear"] = "scores"
@@ -97,15 +100,17 @@ class Plan:
             object.__setattr__(self, field.name, plain_value(getattr(self, field.name), field.name))
         if self.seasons is not None:
             object.__setattr__(self, "seasons", tuple(self.seasons))
+        object.__setattr__(self, "periods", listed(self.periods))
         check_section("release", self._release(self.adaptive))
+        check_section("lifetime", self._lifetime)
         check_section(
             "budget", _said(**({"epsilon": self.epsilon} if self.mu is None else {"mu": self.mu}), delta=self.delta)
         )
         if self.publication is not None:
             check_section("publication", _said(**vars(self.publication)))
         _check_unit(self)
-        _check_names(self)
-        _ = self.rows_of  # refused where it cannot be
+        check_names(self)
+        _ = self.rows_of, self.lifetime  # refused where they cannot be
         self._settle_budget()
         _check_form(self)
         if self.adaptive is _UNSAID:
@@ -113,6 +118,8 @@ class Plan:
         _check_mechanism(self)
         if self.series is not None:
             check_series(self, self.series)
+        if self.lifetime is not None:
+            check_lifetime(self)
         check_describable(self)
 
     @classmethod
@@ -128,6 +135,7 @@ class Plan:
         return cls(
             **document["release"],
             **document["budget"],
+            **document.get("lifetime", {}),
             columns=collected(column_of, document["columns"]),
             text=TextFormat(**document.get("text", {})),
             publication=Publication(**document["publication"]) if document.get("publication") else None,
@@ -150,6 +158,7 @@ class Plan:
         text = self.text.to_dict()
         return {
             "release": self._release(None if self.adaptive == self._adaptive_by_default else self.adaptive),
+            **({"lifetime": self._lifetime} if self._lifetime else {}),
             **({"text": text} if text else {}),
             **({"publication": _said(**vars(self.publication))} if self.publication else {}),
             "budget": {**budget, "delta": self.delta},
@@ -175,6 +184,16 @@ class Plan:
     def rows_of(self) -> Period | None:
         """The period whose rows alone are released; None for all rows."""
         return check_period(self, tuple(origins(self.columns)))
+
+    @cached_property
+    def lifetime(self) -> Lifetime | None:
+        """Which running release this is; None where it stands alone."""
+        return lifetime_of(self, tuple(origins(self.columns)))
+
+    @property
+    def chosen_by(self) -> tuple[str, ...]:
+        """The data's columns that say which rows are used."""
+        return tuple(one for one in (self.id_column, self.period_column) if one is not None)
 
     @cached_property
     def series(self) -> Series | None:
@@ -214,7 +233,11 @@ class Plan:
     @property
     def _adaptive_by_default(self) -> bool:
         """Counts and stages unless something in the plan speaks for one stage."""
-        return self.form != "table" and self.protects != "column" and self.clip_radius is None
+        return self.form != "table" and self.protects != "column" and self.clip_radius is None and not self.periods
+
+    @property
+    def _lifetime(self) -> dict[str, Any]:
+        return _said(periods=list(self.periods) if isinstance(self.periods, tuple) else self.periods)
 
     def _release(self, adaptive: bool | None) -> dict[str, Any]:
         """The keys of [release] that say something."""
@@ -286,34 +309,6 @@ def _check_unit(plan: Plan) -> None:
     for key in ("readings", "id_column", "max_rows", "persons", "row_counts"):
         if key not in allowed and getattr(plan, key) is not None:
             raise PlanError(f"{key} has no meaning with protects = {plan.protects!r}. Remove it, or change protects.")
-
-
-def _check_names(plan: Plan) -> None:
-    """Every column once, never the id, and all of them among the names of a file without a header."""
-    seen: set[str] = set()
-    for name in plan.names:
-        if name in seen:
-            raise PlanError(f"column names must be unique, but the plan names {name!r} twice. Remove one.")
-        seen.add(name)
-    sources = origins(plan.columns)
-    if plan.order_column == plan.id_column and plan.id_column is not None:
-        raise PlanError("order_column must tell a person's rows apart, so it is not id_column. Name another one.")
-    if plan.id_column in sources or plan.id_column in seen:
-        raise PlanError(f"the id column {plan.id_column!r} must not be released: remove its [[columns]] entry.")
-    if not isinstance(plan.text, TextFormat):
-        raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
-    listed = set(plan.text.names)
-    for name in (*sources, *(one for one in (plan.id_column, plan.period_column) if one is not None)):
-        if listed and name not in listed:
-            meant = did_you_mean(name, listed) or " Correct one of the two."
-            raise PlanError(f"the plan names column {name!r}, which is not among text.names.{meant}")
-    words = set(plan.text.missing)
-    for column in plan.columns:
-        if both := words.intersection(column.levels):
-            raise PlanError(
-                f"column {column.name!r} has the level {min(both)!r}, which text.missing names as a missing cell. "
-                "Remove it from one of the two."
-            )
 
 
 def _check_form(plan: Plan) -> None:

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins, with_absences
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
-from hazeglass.errors import HazeglassError, PlanError
+from hazeglass.compute.text import TextFormat
+from hazeglass.errors import HazeglassError, PlanError, did_you_mean
 
 if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
@@ -250,3 +251,31 @@ def columns_of(given: object) -> tuple[Column, ...]:
     if not 1 <= len(columns) <= _MOST_COLUMNS:
         raise PlanError(f"columns must be 1 to {_MOST_COLUMNS} entries long, got {len(columns)}.")
     return columns
+
+
+def check_names(plan: Plan) -> None:
+    """Every column once, never the id, and all of them among the names of a file without a header."""
+    seen: set[str] = set()
+    for name in plan.names:
+        if name in seen:
+            raise PlanError(f"column names must be unique, but the plan names {name!r} twice. Remove one.")
+        seen.add(name)
+    sources = origins(plan.columns)
+    if plan.order_column == plan.id_column and plan.id_column is not None:
+        raise PlanError("order_column must tell a person's rows apart, so it is not id_column. Name another one.")
+    if plan.id_column in sources or plan.id_column in seen:
+        raise PlanError(f"the id column {plan.id_column!r} must not be released: remove its [[columns]] entry.")
+    if not isinstance(plan.text, TextFormat):
+        raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
+    listed = set(plan.text.names)
+    for name in (*sources, *(one for one in (plan.id_column, plan.period_column) if one is not None)):
+        if listed and name not in listed:
+            meant = did_you_mean(name, listed) or " Correct one of the two."
+            raise PlanError(f"the plan names column {name!r}, which is not among text.names.{meant}")
+    words = set(plan.text.missing)
+    for column in plan.columns:
+        if both := words.intersection(column.levels):
+            raise PlanError(
+                f"column {column.name!r} has the level {min(both)!r}, which text.missing names as a missing cell. "
+                "Remove it from one of the two."
+            )

@@ -23,6 +23,7 @@ from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.series import MOST_LAGS, SEASONS
 from hazeglass.errors import OutputError, PlanError, did_you_mean
 from hazeglass.guarantee.explain import LARGEST_DELTA
+from hazeglass.guarantee.lifetime import MOST_PERIODS
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher.plan_columns import all_of, filled, grouped
 
@@ -44,7 +45,7 @@ __all__ = [
     "write_new_file",
 ]
 
-_WHOLE = ("readings", "max_rows", "persons", "lags")
+_WHOLE = ("readings", "max_rows", "persons", "periods", "lags")
 _NUMBER = {"type": "number"}
 _PUBLISHED = {"type": "string", "minLength": 1, "maxLength": 2000}
 _WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
@@ -83,6 +84,20 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "order_step": {"type": ["number", "string"]},
                 "series_column": {"type": "string", "minLength": 1, "maxLength": 1000},
                 "seasons": {"type": "array", "minItems": 1, "items": {"enum": list(SEASONS)}},
+            },
+        },
+        "lifetime": {
+            "type": "object",
+            "additionalProperties": False,
+            "properties": {
+                "periods": {
+                    "type": ["integer", "array"],
+                    "minimum": 2,
+                    "maximum": MOST_PERIODS,
+                    "minItems": 2,
+                    "maxItems": MOST_PERIODS,
+                    "items": {"type": ["string", "integer"], "minLength": 1, "maxLength": 200},
+                },
             },
         },
         "budget": {
@@ -164,7 +179,7 @@ def check_structure(document: Mapping[str, Any]) -> None:
 
 
 def check_section(name: str, section: Mapping[str, Any]) -> None:
-    """The same for [release] or [budget] alone."""
+    """The same for one section alone."""
     _check({name: section}, {"properties": PLAN_SCHEMA["properties"]})
     _check_text(section, _TEXTS)
 
@@ -292,7 +307,7 @@ def plan_text(document: Mapping[str, Any]) -> str:
     """The document with the keys of a plan.toml, written so that reading it gives the same document."""
     check_structure(document)
     lines = ["# A hazeglass plan: everything in this file is public."]
-    for section in ("release", "publication", "text", "budget"):
+    for section in ("release", "lifetime", "publication", "text", "budget"):
         if section in document:
             lines += [f"[{section}]", *_pairs(document[section]), ""]
     for column in grouped(document["columns"]):

@@ -201,7 +201,10 @@ def epsilon_to_see(plan: Plan, rows: int, partial_correlation: float) -> float |
 
 
 def _alternatives(plan: Plan) -> list[Plan]:
-    """The same promise in every form that can make it."""
+    """The same promise in every form that can make it; beside a lifetime, spent on one release."""
+    if plan.lifetime is not None:
+        one = replace(plan, periods=None, period_column=None, period=None)
+        return [plan, *(other for other in _alternatives(one) if other.form != plan.form)]
     plain = tuple(replace(column, noise="rounded") for column in plan.columns)
     unit = plan.unit.name
 
@@ -376,6 +379,8 @@ def passes(plan: Plan) -> tuple[int, int]:
     """Fewest and most passes over the rows: counts, which cells are there, stages."""
     if plan.form == "table":
         return 1, 1
+    if plan.lifetime is not None:
+        return plan.lifetime.step, plan.lifetime.step  # one for every period so far
     if not plan.adaptive:
         return (2, 2) if plan.clip_radius == "private" else (1, 1)
     one_stage = plan.dependence == "curved" or plan.unit.name in ("entry", "readings")

@@ -35,6 +35,7 @@ from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.lattice import delta_slack
 from hazeglass.publisher.cautions import names_an_id
 from hazeglass.publisher.ledger import Ledger, charge_of, charged
+from hazeglass.publisher.lifetime import publish_running, release_before
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan, check_describable
@@ -60,6 +61,7 @@ def publish(
     out: str | Path,
     *,
     ledger: str | Path | None = None,
+    after: str | Path | None = None,
     engine: str | Engine = "threads",
     simulate_seed: int | None = None,
     sign: str | Path | None = None,
@@ -75,6 +77,7 @@ def publish(
     plan : a Plan, or the path of a plan.toml
     out : a folder that does not exist yet; it appears complete or not at all
     ledger : a ledger file the release is charged to, before anything is drawn
+    after : of a plan with a [lifetime], the release of the period before
     engine : 'serial', 'threads', 'dask' (this session's dask client, or local processes), 'dask:tcp://host:8786', or an
         Engine; moments are the same bits before noise whichever it is
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
@@ -95,16 +98,17 @@ def publish(
     target = check_new(out)
     check_apart(data, target)
     progress = spoken(progress, "publishing")
+    before = release_before(plan, after, ledger=ledger is not None, simulation=secret.simulation)
     with open_engine(engine) as workers, _opened(data, plan, progress) as rows:
         check_design(rows)
         _ask_about_people(rows)
-        with charged(ledger, plan, _draws(rows), secret, target) as (bits, paid), new_folder(out) as folder:
+        with charged(ledger, plan, _draws(rows), secret, target, before) as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             if plan.form == "table":
                 with spill_beside(folder) as spill:
                     manifest = write_table(rows, writer, workers, bits, spill)
             else:
-                manifest = write_moments(rows, writer, workers, bits)
+                manifest = write_moments(rows, writer, workers, bits, before)
             writer.seal(replace(manifest, ledger=paid), key)
             release = load(folder)  # verified before it gets its name and before the charge is confirmed
     rows.tell_publisher()
@@ -116,6 +120,8 @@ def _opened(data: Any, plan: Plan, progress: Progress | None) -> Iterator[Rows]:
     """The rows of a table, or, of one in a warehouse, what can be asked for."""
     source = open_table(data, plan.text)
     if isinstance(source, Warehouse):
+        if plan.lifetime is not None:
+            raise InputError("a [lifetime] is not built for tables that stay in a database. Publish rows from a file.")
         with source.snapshot():
             yield QueriedRows(plan, source, progress)
     else:
@@ -140,6 +146,7 @@ def rehearse(
     out: str | Path,
     *,
     ledger: str | Path | None = None,
+    after: str | Path | None = None,
     engine: str | Engine = "threads",
     progress: Progress | None = None,
 ) -> Rehearsal:
@@ -150,12 +157,13 @@ def rehearse(
     if not isinstance(plan, Plan):
         plan = Plan.load(plan, data)
     check_apart(data, check_new(out))
+    before = release_before(plan, after, ledger=ledger is not None, simulation=False)
     with open_engine(engine) as workers, _opened(data, plan, progress) as rows:
         check_design(rows)
         _ask_about_people(rows)
         left = None
         if ledger is not None:
-            left = Ledger.open(ledger).check(charge_of(plan))
+            left = Ledger.open(ledger).check(charge_of(plan, before=before))
         if isinstance(rows, QueriedRows):
             rows.look()
         else:
@@ -239,6 +247,7 @@ def describe(
         n=n,
         persons=rows.persons,
         period=plan.rows_of,
+        lifetime=None if drawn is None else drawn.lifetime,
         order=("shuffled" if plan.shuffled else "kept") if plan.form == "table" else None,
         row_counts=plan.row_counts,
         series=plan.series,
@@ -290,14 +299,18 @@ def write_table(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource,
 # ---------------------------------------------------------------------------------------- moments and synthetic
 
 
-def write_moments(rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource) -> Manifest:
+def write_moments(
+    rows: Rows, writer: PartWriter, engine: Engine, bits: BitSource, before: Release | None = None
+) -> Manifest:
     """Draw the moments, and synthetic rows from them where the plan asks for such, and describe the release."""
-
     plan = rows.plan
-    drawn = publish_moments(rows, plan, engine, bits)
+    if plan.lifetime is None:
+        drawn = publish_moments(rows, plan, engine, bits)
+        released = [stage.released(plan.columns) for stage in drawn.stages]
+    else:
+        drawn, released = publish_running(rows, plan, engine, bits, before)
     n = released_rows(plan.series, plan.unit, rows.n, [one.stage for one in drawn.stages])
     loss = most_total_variation(plan)
-    released = [stage.released(plan.columns) for stage in drawn.stages]
     if drawn.marginals is not None:
         writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
     writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())

@@ -8,6 +8,7 @@ import math
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
@@ -20,8 +21,7 @@ from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError, PlanError
-from hazeglass.publisher.period import canonical_period, check_source, in_period
-from hazeglass.publisher.persons import Fingerprint, among_first
+from hazeglass.publisher.persons import Choice, Fingerprint, choice_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import readings
 from hazeglass.publisher.stacks import Follows, alike_in_time, read_order
@@ -145,9 +145,9 @@ class _OnPiece(Generic[R]):
 class _UsedPiece:
     """A piece and its place among the rows that are used; which rows of it those are is secret (None: all).
 
-    Where rows were chosen by their ids, `ids` is a hash of those: a source that gives other rows, or the same ones in
-    another order, when it is read again would let a person have more rows than were chosen. `key` is for draws that
-    every pass repeats (:class:`~hazeglass.publisher.marginals.Encoder`).
+    Where rows were chosen by so many columns of ids, `ids` is a hash of those: a source that gives other rows, or the
+    same ones in another order, when it is read again would let a person have more rows than were chosen. `key` is for
+    draws that every pass repeats (:class:`~hazeglass.publisher.marginals.Encoder`).
     """
 
     piece: Piece
@@ -157,6 +157,7 @@ class _UsedPiece:
     key: bytes = b""
     ends: npt.NDArray[np.uint8] | None = None
     seasons: npt.NDArray[np.int8] | None = None
+    chosen_by: int = 0
 
     def secrets(self, cells: Cells) -> Cells:
         """With what only reaches the rows themselves."""
@@ -185,9 +186,9 @@ class _UsedPiece:
         if self.kept is None:
             yield from self.piece.batches(unread)
             return
-        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, Fingerprint()
+        kept, done, seen = np.unpackbits(self.kept).astype(bool), 0, Fingerprint(self.chosen_by)
         for batch in self.piece.batches(unread):
-            seen.update(batch.columns[-1])
+            seen.update(*batch.columns[-self.chosen_by :])
             yield batch.filter(pa.array(kept[done : done + batch.num_rows]))
             done += batch.num_rows
         if seen.digest() != self.ids:
@@ -212,7 +213,7 @@ class Rows:
     persons: int | None = field(init=False, default=None)
     unread: Counter[str] = field(init=False, default_factory=Counter)
     _starts: list[int] = field(init=False)
-    _masks: list[tuple[npt.NDArray[np.uint8], bytes]] | None = field(init=False, default=None)
+    _chosen: Choice | None = field(init=False, default=None)
     _without: int = field(init=False, default=0)
     _follows: Follows | None = field(init=False, default=None)
     _empty: list[str] = field(init=False, default_factory=list)
@@ -224,22 +225,19 @@ class Rows:
             )
         check_columns(self.plan, self.source)
         sizes = self.source.sizes()
-        period = self.plan.rows_of
-        if self.plan.id_column is not None:
-            counts: dict[str, int] = {}
-            sizes = self._choose(self.plan.id_column, lambda ids: among_first(ids, counts, self.plan.unit.max_rows))
-            self.persons = self.plan.persons or len(counts)
-            if len(counts) > self.persons:
-                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
-        elif period is not None:
-            check_source(period, self.source)
-            cells = canonical_period(period.value, self.plan.text)[0]
-            sizes = self._choose(period.column, lambda found: in_period(found, cells))
+        choice = choice_of(self.plan, self.source)
+        if choice is not None:
+            self._chosen, self._without, sizes = choice, choice.without, choice.used.sizes
+            if self.plan.id_column is not None:
+                self.persons = self.plan.persons or choice.persons
+                if choice.persons > self.persons:
+                    raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
         series = self.plan.series
         if series is not None and series.sources:
-            self._follows = read_order(self.source, series, self.n, self._masks)
+            masks = None if choice is None else choice.used.masks
+            self._follows = read_order(self.source, series, self.n, masks)
         public = {
             "persons": self.persons,
             "rows": self.n if self.persons is None or self.plan.form == "table" else None,
@@ -248,21 +246,18 @@ class Rows:
             if number is not None and number < 2:
                 raise DataError(f"the data must have at least 2 {things}, got {number}.")
 
-    def _choose(self, column: str, choose: Callable[[pa.Array], tuple[BoolArray, int]]) -> list[int]:
-        """Rows by their id or period, which looks at no other column; how many that leaves of each piece."""
-        self._masks = []
-        sizes = []
-        for piece in self.source.pieces((), (column,)):
-            kept, seen = [np.zeros(0, dtype=bool)], Fingerprint()
-            for batch in piece.batches(Counter()):
-                seen.update(batch.column(0))
-                some, without = choose(batch.column(0))
-                kept.append(some)
-                self._without += without
-            mask = np.concatenate(kept)
-            self._masks.append((np.packbits(mask), seen.digest()))
-            sizes.append(int(mask.sum()))
-        return sizes
+    def of_periods(self) -> Iterator[Rows]:
+        """The rows of every period of a lifetime so far, one after the other; what is told of them is told of all."""
+        assert self._chosen is not None
+        empty = set(self.plan.names)
+        for used in self._chosen.periods:
+            own = copy(self)
+            own._chosen, own._starts = replace(self._chosen, used=used), np.cumsum([0, *used.sizes]).tolist()
+            own.n, own.unread = own._starts[-1], Counter()
+            yield own
+            self.unread = own.unread  # of all rows, whichever are used
+            empty.intersection_update(own._empty)
+        self._empty = sorted(empty, key=self.plan.names.index)
 
     @property
     def public_size(self) -> int:
@@ -292,14 +287,13 @@ class Rows:
         return Cells(self.plan)
 
     def _used_pieces(self, key: bytes = b"") -> Iterator[_UsedPiece]:
-        chosen_by = self.plan.id_column or self.plan.period_column
-        ids = () if chosen_by is None else (chosen_by,)
-        pieces = self.source.pieces(self.plan.names, ids, readings(self.plan.columns))
+        by = self.plan.chosen_by
+        pieces = self.source.pieces(self.plan.names, by, readings(self.plan.columns))
         codes = None if self._follows is None else self._follows.seasons
         for piece, (start, end) in zip(pieces, pairwise(self._starts), strict=True):
-            kept, seen = (None, b"") if self._masks is None else self._masks[piece.number]
+            kept, seen = (None, b"") if self._chosen is None else self._chosen.used.masks[piece.number]
             here = None if codes is None else codes[:, start:end]
-            yield _UsedPiece(piece, start, kept, seen, key, self.ends, here)
+            yield _UsedPiece(piece, start, kept, seen, key, self.ends, here, len(by))
 
     def blocks(self) -> Iterator[Block]:
         """The plan's columns, block by block."""
@@ -361,8 +355,10 @@ class Rows:
             _tell(f"publisher only: column {name!r} holds no {what} at all.")
         if self._without:
             what, column = ("id", self.plan.id_column) if self.plan.id_column else ("period", self.plan.period_column)
+            also = "" if self.plan.lifetime is None else ", or of no period that [lifetime] lists"
             _tell(
-                f"publisher only: rows without a readable {what} in {column!r}, which are left out: {self._without:,}."
+                f"publisher only: rows without a readable {what} in {column!r}{also}, which are left out: "
+                f"{self._without:,}."
             )
         if self._follows is not None:
             lonely = self.n - self._follows.following
@@ -387,8 +383,7 @@ def _tell(sentence: str) -> None:
 
 def check_columns(plan: Plan, source: TableSource) -> None:
     beside = () if plan.series is None else plan.series.sources
-    chosen_by = (one for one in (plan.id_column, plan.period_column) if one is not None)
-    for name in (*origins(plan.columns), *chosen_by, *beside):
+    for name in (*origins(plan.columns), *plan.chosen_by, *beside):
         if source.names.count(name) != 1:
             # Nothing is said of other columns: in a file without a header their names are the cells of its first row.
             raise DataError(

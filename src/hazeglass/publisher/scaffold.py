@@ -49,6 +49,7 @@ protects = "record"         # what is hidden: "record" (a row) | "person" | "ent
 # persons = 1200            # with "person": their public number, where some may have no row
 # period_column = "month"   # what period a row is in is public, and this release is about one of them alone:
 # period = "2025-03"        # releases of several periods do not add up for one row
+#                           # (persons are in several: see [lifetime] in docs/guide/many.md)
 # readings = 96             # with "readings": so many cells of one column are hidden together
 
 # [publication]             # optional, for the statement, catalogues and registries: who publishes, for what, why so

@@ -53,7 +53,7 @@ class QueriedRows(Rows):
     def __post_init__(self) -> None:
         _check_plan(self.plan, self.source)
         check_columns(self.plan, self.source)
-        self._starts, self._masks = [], None
+        self._starts, self._chosen = [], None
         self.n, self._without, ids = self._sizes()
         if self.plan.id_column is not None:
             self.persons = self.plan.persons or ids
