@@ -139,6 +139,35 @@ def test_a_cell_of_a_workbook_that_cannot_be_read_is_missing_and_no_other(tmp_pa
     assert (found["a"], found["b"]) == ([1.0, 2.0 if place == "B3" else None, 3.0], [4.0, 5.0, 6.0])
 
 
+OF_STRINGS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
+AS_STRINGS = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+
+
+@pytest.mark.parametrize("look", ['<sz val="huge"/>', '<family val="34"/>', '<color rgb="QQ"/>', "<b/>"])
+def test_how_the_letters_of_a_cell_look_keeps_no_workbook_from_being_read(tmp_path, look):
+    """Words that cells share stand in a part of their own, which openpyxl reads as a whole or not at all."""
+    path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [2, 5], [3, 6]])
+    with zipfile.ZipFile(path) as file:
+        parts = {name: file.read(name).decode() for name in file.namelist()}
+    added = {
+        "[Content_Types].xml": f'<Override PartName="/xl/s.xml" ContentType="{AS_STRINGS}"/></Types>',
+        "xl/_rels/workbook.xml.rels": f'<Relationship Id="s" Type="{OF_STRINGS}" Target="s.xml"/></Relationships>',
+    }
+    for name, end in added.items():
+        parts[name] = re.sub("</(Types|Relationships)>$", end, parts[name].rstrip())
+    sheet = "xl/worksheets/sheet1.xml"
+    for place, number in (("A2", 0), ("A3", 1)):
+        shared = f'<c r="{place}" t="s"><v>{number}</v></c>'
+        parts[sheet] = re.sub(rf'<c r="{place}".*?</c>', lambda _, new=shared: new, parts[sheet])
+    odd = f"<si><r><rPr>{look}</rPr><t>7</t></r><r><t>.5</t></r><rPh><t>9</t></rPh></si>"
+    space = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+    parts["xl/s.xml"] = f'<sst xmlns="{space}">{odd}<si><t> 8 </t></si></sst>'
+    with zipfile.ZipFile(path, "w") as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    assert read(path) == {"a": [7.5, 8.0, 3.0], "b": [4.0, 5.0, 6.0]}
+
+
 def test_a_workbook_that_openpyxl_wrote_with_half_a_character_is_read(tmp_path):
     path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, "\ud800"], [2, "\uffff"], [3, 6]])
     assert read(path) == {"a": [1.0, 2.0, 3.0], "b": [None, None, 6.0]}

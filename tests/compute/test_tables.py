@@ -287,6 +287,16 @@ def test_a_long_word_in_many_rows_of_a_parquet_file_is_held_once(tmp_path):
     assert batch.columns[1].to_pylist() == [None, "6"] * 1150
 
 
+@pytest.mark.parametrize("encoding", ["DELTA_BYTE_ARRAY", "DELTA_LENGTH_BYTE_ARRAY"])
+def test_words_that_a_parquet_file_holds_as_differences_are_read_as_in_a_dictionary(tmp_path, encoding):
+    """DuckDB and Spark choose by the number of words, so that one cell more decides how a column is written."""
+    words = pa.table({"x": ["5", "6", None, "word"] * 3})
+    pq.write_table(words, tmp_path / "one.parquet")
+    pq.write_table(words, tmp_path / "other.parquet", use_dictionary=False, column_encoding={"x": encoding})
+    one, other = (list(blocks(open_table(tmp_path / f"{name}.parquet"), ["x"], ["x"])) for name in ("one", "other"))
+    assert other == one
+
+
 def test_a_column_that_a_later_file_holds_twice_is_refused(tmp_path):
     pq.write_table(pa.table({"x": [1.0]}), tmp_path / "1.parquet")
     pq.write_table(pa.table([[1.0], [2.0]], names=["x", "x"]), tmp_path / "2.parquet")

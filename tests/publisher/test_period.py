@@ -4,8 +4,10 @@ import multiprocessing
 import os
 import warnings
 from dataclasses import replace
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -46,6 +48,17 @@ def test_a_release_holds_the_rows_of_its_period_alone_and_says_so(make_plan, yea
     assert [part.sha256 for part in made.manifest.files] == [part.sha256 for part in alone.manifest.files]
     assert "month = 2025-03" in (tmp_path / "r" / "statement.html").read_text()
     assert hg.Plan.from_dict(plan.to_dict()) == plan
+
+
+def test_no_object_in_a_released_column_keeps_a_period_from_being_released(make_plan, year, tmp_path):
+    """Some cannot be compared with themselves; the period's own column alone is asked what it is declared as."""
+    frame = year.to_pandas().astype({"a": object})
+    row = int(np.flatnonzero(frame["month"] == "2025-03")[0])
+    for k, cell in enumerate((None, pd.NA, Decimal("sNaN"), np.array([1, 2]))):
+        frame.at[row, "a"] = cell
+        hg.publish(frame, in_march(make_plan), tmp_path / str(k), simulate_seed=1, engine="serial")
+    moments = {(tmp_path / str(k) / "moments.parquet").read_bytes() for k in range(4)}
+    assert len(moments) == 1  # each is a missing cell
 
 
 def test_rows_of_other_periods_change_nothing_however_the_data_come(make_plan, year, tmp_path):

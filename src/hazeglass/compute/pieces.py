@@ -218,16 +218,19 @@ def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.Rec
 
 
 def _is_short_text(file: Any, name: str, groups: Sequence[int]) -> bool:
-    """Whether a column is text of which every word fits into memory once; repeated, a single one might not."""
+    """Whether a column is text of which every word fits into memory once; repeated, a single one might not.
+
+    Arrow makes no dictionary of words that a file holds as differences; whether it does may hang on a single cell.
+    """
     kind = file.schema_arrow.field(name).type
     if not is_text(kind) or pt.is_fixed_size_binary(kind):
         return False
-    chunks = [file.metadata.row_group(group) for group in groups]
+    groups_of = [file.metadata.row_group(group) for group in groups]
+    chunks = [group.column(k) for group in groups_of for k in range(group.num_columns)]
     return all(
-        chunk.column(k).total_uncompressed_size < _MOST_TEXT
+        chunk.total_uncompressed_size < _MOST_TEXT and not any("DELTA" in one for one in chunk.encodings)
         for chunk in chunks
-        for k in range(chunk.num_columns)
-        if chunk.column(k).path_in_schema == name
+        if chunk.path_in_schema == name
     )
 
 

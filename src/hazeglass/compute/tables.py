@@ -7,6 +7,7 @@ not on who works on it or on what is read. Error messages name columns and row n
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -23,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Coded, Column, is_text, of_field
+from hazeglass.compute.cells import Coded, Column, is_missing, is_text, of_field
 from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
 from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
@@ -65,8 +66,8 @@ class TableSource(Protocol):
     def index(self) -> tuple[str, ...]:
         """Those that a data frame had as the names of its rows."""
 
-    def kinds(self) -> dict[str, str]:
-        """Per column: its declared type (:data:`DECLARED`), or a guess where a file declares none."""
+    def kinds(self, *only: str) -> dict[str, str]:
+        """Per column, or of these alone: its declared type (:data:`DECLARED`), or a guess where none is declared."""
 
     def sizes(self) -> list[int]:
         """The number of rows of every piece."""
@@ -146,8 +147,8 @@ class _InMemory:
     text: TextFormat
     index: tuple[str, ...] = ()
 
-    def kinds(self) -> dict[str, str]:
-        return {name: _kind_of(self.take(k)) for k, name in enumerate(self.names)}
+    def kinds(self, *only: str) -> dict[str, str]:
+        return {name: _kind_of(self.take(self.names.index(name))) for name in only or self.names}
 
     def sizes(self) -> list[int]:
         return [min(self._step, self.rows - start) for start in range(0, self.rows, self._step)]
@@ -177,7 +178,9 @@ def _kind_of(column: Column) -> str:
 
 def _kind_of_objects(cells: Sequence[Any]) -> str:
     """What Python's objects are, as a workbook or a frame of objects holds them: one word for all of a column."""
-    found = {type(cell) for cell in cells if cell is not None and cell == cell}  # NaN is not itself
+    # What an object says of itself is not asked: some refuse to be compared. NaN is not itself.
+    there = (cell for cell in cells if not is_missing(cell))
+    found = {type(cell) for cell in there if not (issubclass(type(cell), float) and math.isnan(cell))}
     for types, kind in (({bool}, "binary"), ({int}, "integer"), ({int, float}, "continuous"), ({str}, "text")):
         if found and found <= types:
             return kind
@@ -265,8 +268,8 @@ class _ParquetFiles:
     def index(self) -> tuple[str, ...]:
         return index_names(self._schema)
 
-    def kinds(self) -> dict[str, str]:
-        return {name: _kind(self._schema.field(name).type) for name in self.names}
+    def kinds(self, *only: str) -> dict[str, str]:
+        return {name: _kind(self._schema.field(name).type) for name in only or self.names}
 
     def sizes(self) -> list[int]:
         return [sum(rows for _, _, rows in groups) for groups in self._groups]
@@ -295,11 +298,11 @@ class CsvFiles:
     def names(self) -> tuple[str, ...]:
         return csv_header(self.places[0], self.text)[0]
 
-    def kinds(self) -> dict[str, str]:
+    def kinds(self, *only: str) -> dict[str, str]:
         """A guess: what the first lines can be read as."""
         first = next((block for lines, _ in self._lines[:1] for block in lines.blocks()), b"")
         unread: Counter[str] = Counter()
-        columns = LineReader(self.places[0], self.text, self.names).columns(first, self.names, (), unread)
+        columns = LineReader(self.places[0], self.text, self.names).columns(first, only or self.names, (), unread)
         return {
             name: "other"
             if unread[name] or column.null_count == len(column)
@@ -340,11 +343,9 @@ class _DaskFrame:
     def names(self) -> tuple[str, ...]:
         return tuple(str(name) for name in getattr(self.frame, "columns", ()))
 
-    def kinds(self) -> dict[str, str]:
-        return {
-            str(field.name): _kind(field.type)
-            for field in pa.Schema.from_pandas(self.frame._meta, preserve_index=False)
-        }
+    def kinds(self, *only: str) -> dict[str, str]:
+        schema = pa.Schema.from_pandas(self.frame._meta, preserve_index=False)
+        return {name: _kind(schema.field(name).type) for name in only or schema.names}
 
     def sizes(self) -> list[int]:
         return self._sizes

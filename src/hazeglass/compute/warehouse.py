@@ -171,9 +171,9 @@ class Warehouse:
         with _in_plain_words(self.engine):
             return dict(self.table.schema().items())
 
-    def kinds(self) -> dict[str, str]:
+    def kinds(self, *only: str) -> dict[str, str]:
         """By the declared types."""
-        return {name: _kind(kind) for name, kind in self.schema.items()}
+        return {name: _kind(self.schema[name]) for name in only or self.schema}
 
     def sizes(self) -> list[int]:
         """Refused: there are no pieces."""

@@ -55,9 +55,16 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
 
     openpyxl's own rows end at the first cell it cannot read, so they are taken from the parser behind them.
     """
-    from openpyxl import load_workbook
+    from openpyxl.reader.excel import SHARED_STRINGS, ExcelReader
     from openpyxl.worksheet._reader import DATA_TAG, ROW_TAG, WorkSheetParser
     from openpyxl.xml.functions import iterparse
+
+    class Reader(ExcelReader):  # type: ignore[misc]
+        def read_strings(self) -> None:
+            """The words that cells refer to, without how their letters look, which openpyxl may not know."""
+            if (part := self.package.find(SHARED_STRINGS)) is not None:
+                with self.archive.open(part.PartName[1:]) as source:
+                    self.shared_strings = _words(source)
 
     class Parser(WorkSheetParser):  # type: ignore[misc]
         col_counter: int
@@ -75,7 +82,9 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
                     element.set("r", place)
                 return dict(super().parse_cell(element))
 
-    book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+    reader = Reader(file, read_only=True, data_only=True, keep_links=False)
+    reader.read()
+    book = reader.wb
     sheet = book.worksheets[0]
     with book._archive.open(sheet._worksheet_path) as source:
         parser = Parser(
@@ -101,6 +110,20 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
             for cell in cells:
                 row[cell["column"] - 1] = cell["value"]
             yield row
+
+
+def _words(source: BinaryIO) -> list[str]:
+    """The shared strings of a workbook: each in one piece, or in runs of letters that look alike."""
+    from openpyxl.xml.constants import SHEET_MAIN_NS
+    from openpyxl.xml.functions import iterparse
+
+    words, tag = [], f"{{{SHEET_MAIN_NS}}}"
+    for _, element in iterparse(source):
+        if element.tag == f"{tag}si":
+            letters = (*element.findall(f"{tag}t"), *element.findall(f"{tag}r/{tag}t"))
+            words.append("".join(one.text or "" for one in letters).replace("x005F_", ""))
+            element.clear()
+    return words
 
 
 def _as_xml(file: BinaryIO) -> BinaryIO:

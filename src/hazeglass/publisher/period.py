@@ -108,7 +108,7 @@ def check_source(period: Period | Lifetime, source: TableSource) -> None:
     and charged once. Text and whole numbers have one form, whatever holds them."""
     from hazeglass.compute.tables import CsvFiles
 
-    kind = "text" if isinstance(source, CsvFiles) else source.kinds()[period.column]
+    kind = "text" if isinstance(source, CsvFiles) else source.kinds(period.column)[period.column]
     if kind not in ("text", "integer", "categorical"):
         raise DataError(
             f"period_column must hold text or whole numbers, and {period.column!r} is declared as {kind}. Write "
