@@ -1,6 +1,7 @@
 """PostgreSQL, with `make warehouse`, which starts one that listens to this machine alone."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
-from hazeglass.compute.warehouse import Warehouse, closing
+from hazeglass.compute.warehouse import Warehouse, _refuse, closing
 from hazeglass.errors import DataError, InputError
 from hazeglass.publisher.moments import publish_moments
 from hazeglass.publisher.randomness import SeededBits
@@ -83,17 +84,39 @@ def test_a_release_leaves_only_sums_in_the_servers_log(server, meters, tmp_path)
 
 def test_numbers_that_no_float_holds_are_moved_or_missing(server):
     """An engine that failed on a cell would say so to everybody."""
-    numbers = ["1e400", "-1e400", "NaN", "2.5", None]
-    floats = ["Infinity", "NaN", "1e-320", "-0.0", None]
-    data = pa.table({"key": [1, 2, 3, 4, 5], "a": numbers, "z": floats})
+    numbers = ["1e400", "-1e400", "NaN", "Infinity", "-Infinity", "1e-400", "-1e-16000", "1e-320", "2.5", None]
+    floats = ["Infinity", "-Infinity", "NaN", "1e-320", "-0.0", "1e-150", "-1e-151", "1e308", "-1e308", None]
+    data = pa.table({"key": range(10), "a": numbers, "z": floats})
     fill(server, data, "odd", {"key": "int8", "a": "numeric", "z": "float8"})
-    for wish in ({}, {"scale": "linear"}, {"adaptive": False}):
-        plan = plan_of("scores", columns=(COLUMNS[0], COLUMNS[-1]), **wish)
-        with closing(open_table(address("odd"))) as odd:
-            rows = QueriedRows(plan, odd)
-            publish_moments(rows, plan, Serial(), SeededBits(1))
-            counts = rows.counts([np.array([-1.0, 0.0, 1.0])] * 2)
-        assert [one.tolist() for one in counts] == [[1, 2, 2], [0, 3, 2]]
+    wide = (replace(COLUMNS[0], lower=-1e13, upper=1e13), replace(COLUMNS[-1], lower=-1e100, upper=1e100))
+    small = replace(COLUMNS[-1], lower=1e-100, upper=1e100)
+    for columns in (
+        (COLUMNS[0], COLUMNS[-1]),
+        wide,
+        (COLUMNS[0], replace(small, transform="log")),
+        (COLUMNS[0], replace(small, transform="asinh")),
+        (COLUMNS[0], replace(wide[1], transform="asinh")),
+    ):
+        for wish in ({}, {"scale": "linear"}, {"adaptive": False}, {"adaptive": False, "clip_radius": "private"}):
+            plan = plan_of("scores", columns=columns, **wish)
+            with closing(open_table(address("odd"))) as odd:
+                publish_moments(QueriedRows(plan, odd), plan, Serial(), SeededBits(1))
+    plan = plan_of("scores", columns=(COLUMNS[0], COLUMNS[-1]))
+    with closing(open_table(address("odd"))) as odd:
+        counts = QueriedRows(plan, odd).counts([np.array([-1.0, 0.0, 1.0])] * 2)
+    assert [one.tolist() for one in counts] == [[2, 6, 2], [2, 6, 2]]
+
+
+def test_a_wrong_password_is_one_sentence_that_does_not_hold_it():
+    """As libpq says it, which has no number for this."""
+    from psycopg import OperationalError
+
+    class Connection:
+        needs_password, used_password = False, True
+
+    with pytest.raises(DataError, match="refuses this user, password or database") as refused:
+        _refuse("postgres", "t", OperationalError("for 'hunter2'", pgconn=Connection()))
+    assert "hunter2" not in str(refused.value)
 
 
 def test_a_view_and_an_enumeration_are_published_like_a_table(server, meters, tmp_path):

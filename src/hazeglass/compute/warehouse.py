@@ -47,6 +47,9 @@ _EXTRAS = {
 _SPOKEN = {"duckdb": "DuckDB", "postgres": "PostgreSQL", "pyspark": "Spark"}
 # PostgreSQL would write a layer's expressions anew wherever the next one names them, unless it may have left out rows.
 _FENCE = {"postgres": " OFFSET 0"}
+# DuckDB 2 would write all layers into one expression, to see whether sums can be taken earlier: of a count of different
+# things they cannot, and it leaves the layers as they are.
+_WHOLE = {"duckdb": 'COUNT(DISTINCT 1) AS "whole", '}
 LARGEST_REAL = 1.7976931348623157e308
 _REFUSAL = (
     "rows do not leave a warehouse: only sums do. Publish moments or synthetic rows from it, or export the table first "
@@ -302,7 +305,9 @@ class Layers:
     def numbers(self, **sums: Any) -> list[int]:
         """Sums over the last layer."""
         chain = ", ".join(f"layer_{number} AS ({query})" for number, query in enumerate(self.queries, 1))
-        return self.warehouse.numbers(f"WITH {chain} {self.warehouse.sql(self.top.aggregate(**sums))}")
+        whole, asked = _WHOLE.get(self.warehouse.engine, ""), self.warehouse.sql(self.top.aggregate(**sums))
+        found = self.warehouse.numbers(f"WITH {chain} SELECT {whole}{asked.removeprefix('SELECT ')}")
+        return found[1:] if whole else found
 
 
 def md5(text: Any) -> Any:
@@ -363,10 +368,14 @@ def _refuse(engine: str, table: str, error: Exception) -> NoReturn:
         what = "does not let this user read the table. Ask for SELECT on it; nothing else is needed"
     elif kinds & {"TableNotFound", "UndefinedTable", "InvalidSchemaName"} or "TABLE_OR_VIEW_NOT_FOUND" in condition:
         what = f"has no table called {table!r}, or does not show it to this user. Check its name and schema"
-    elif kinds & {"InvalidPassword", "InvalidAuthorizationSpecification"}:
-        what = "refuses this user or password. Set PGUSER and PGPASSWORD, or use ~/.pgpass"
+    elif kinds & {"InvalidPassword", "InvalidAuthorizationSpecification"} or _asked_password(error):
+        what = "refuses this user, password or database. Set PGUSER and PGPASSWORD, or use ~/.pgpass"
     elif kinds & {"CatalogException", "BinderException", "UndefinedColumn", "AnalysisException"}:
         what = "does not know the table, a column or a function any more. Check that the table is as the plan says"
+    elif kinds & {"OutOfMemoryException", "OutOfMemory", "DiskFull"}:
+        what = "has too little memory or disk for this query. Give it more, or publish fewer columns at a time"
+    elif kinds & {"QueryCanceled", "LockNotAvailable"}:
+        what = "ended a query that took too long, or somebody did. Raise statement_timeout for this user"
     elif "IOException" in kinds:
         what = "cannot open the file: it must be a DuckDB file that is there, may be read, and is not being written"
     elif kinds & {"TransactionException"}:
@@ -378,3 +387,9 @@ def _refuse(engine: str, table: str, error: Exception) -> NoReturn:
     else:
         what = f"failed ({type(error).__name__}); its own log says why, and its words are not repeated here"
     raise DataError(f"{spoken} {what}.") from None
+
+
+def _asked_password(error: Exception) -> bool:
+    """Whether PostgreSQL let nobody in and had wanted a password; its words are in the language of the server."""
+    connection = getattr(error, "pgconn", None)
+    return connection is not None and bool(connection.needs_password or connection.used_password)

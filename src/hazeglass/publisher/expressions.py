@@ -46,6 +46,7 @@ FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 PRIME = 2**31 - 1  # of draws: products of two numbers below it fit 64 bits
 _TINY = 1e-150  # smaller cells count as 0, so that no product underflows: some engines fail there
+_SMALL = 1e-100  # on the public scale, for the same reason: its square must not
 _ROUNDING = 1.5 * 2.0**52  # whoever adds it and takes it off again has rounded, ties to even, up to 2^51
 _FEW = 6  # cuts that are compared one by one
 _SEGMENTS, _GUIDES = (1, 2, 4, 8, 16), (16, 32, 64, 128, 256)
@@ -91,7 +92,11 @@ def _decimal(source: Any, column: Column) -> Any:
 
     low, high = (ibis.literal(Decimal(repr(end)), "decimal") for end in (column.lower, column.upper))
     above = _either(source.cast("string") == "NaN", None, real(column.upper))
-    return ibis.cases((source > high, above), (source < low, real(column.lower)), else_=source.cast("float64"))
+    branches = [(source > high, above), (source < low, real(column.lower))]
+    if column.lower <= 0 <= column.upper:
+        tiny = ibis.literal(Decimal(repr(_TINY)), "decimal")
+        branches.append(((source < tiny) & (source > -tiny), real(0.0)))
+    return ibis.cases(*branches, else_=source.cast("float64"))
 
 
 def _level(source: Any, kind: Any, reading: Reading, column: Column, text: TextFormat) -> Any:
@@ -126,8 +131,8 @@ def clamped(x: Any, column: Column) -> Any:
     if column.levels:
         return x
     low, high = real(column.lower), real(column.upper)
-    if column.lower < 0 < column.upper or 0 in (column.lower, column.upper):
-        x = ibis.ifelse((x < real(_TINY)) & (x > real(-_TINY)), real(0.0), x)
+    if column.lower <= 0 <= column.upper:
+        x = _not_below(_TINY, x)
     return ibis.cases((x < low, low), (x > high, high), else_=x)
 
 
@@ -138,13 +143,15 @@ def unit(x: Any, column: Column) -> Any:
     if column.transform is not None:
         x = _transformed(x, column.transform)
     value = x - real(column.centre)
-    value = (
-        ibis.ifelse((value < real(_TINY)) & (value > real(-_TINY)), real(0.0), value)
-        if column.half_width > 1
-        else value
-    )
-    value = value / real(column.half_width)
+    value = _not_below(_SMALL * column.half_width, value) / real(column.half_width)
     return ibis.cases((value < real(-1.0), real(-1.0)), (value > real(1.0), real(1.0)), else_=value)
+
+
+def _not_below(least: float, x: Any) -> Any:
+    """0 in the place of what is nearer to it."""
+    import ibis
+
+    return ibis.ifelse((x < real(least)) & (x > real(-least)), real(0.0), x)
 
 
 def _transformed(x: Any, transform: str) -> Any:

@@ -63,7 +63,7 @@ def add_stage(layers: Layers, plan: Plan, stage: Stage, encoder: Encoder, throug
     for k in range(scored):
         value = top[f"f{k}"] if public else top[f"f{k}"].cast("float64") * real(step)
         value = (value - real(stage.centre[k])) * real(stage.steps)
-        floats[f"v{k}"] = _not_tiny(value) if public else value
+        floats[f"v{k}"] = value
     layers.add(**floats, **{f"q{k}": top[f"f{k}"] * stage.steps for k in range(scored, size)})
     _clip(layers, stage)
 
@@ -210,13 +210,6 @@ def _between(value: Any, end: float) -> Any:
     import ibis
 
     return ibis.cases((value < real(-end), real(-end)), (value > real(end), real(end)), else_=value)
-
-
-def _not_tiny(value: Any) -> Any:
-    """So that no square underflows, where some engines fail."""
-    import ibis
-
-    return ibis.ifelse((value < real(1e-100)) & (value > real(-1e-100)), real(0.0), value)
 
 
 def _entry(index: Any, table: Any, entries: IntArray, draw: Any) -> Any:

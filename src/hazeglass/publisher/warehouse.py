@@ -38,6 +38,7 @@ __all__ = ["QueriedRows"]
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 _FAR = 1e100  # no place is farther
+_NEAREST = 1e-100  # nor may a bound be nearer to 0: squares would be numbers that PostgreSQL refuses
 _AT_ONCE = 1500  # sums of one query; PostgreSQL gives at most 1,664 columns
 
 
@@ -195,7 +196,7 @@ class QueriedRows(Rows):
 
         order = self.source.table[series.order_column]
         number = Column(str(series.order_column), "continuous", lower=-_FAR, upper=_FAR)
-        place = cell(order, Reading(number.name), number, self.plan.text, self.source.engine)
+        place = clamped(cell(order, Reading(number.name), number, self.plan.text, self.source.engine), number)
         if series.series_column is None:
             return {"place": place, "series": ibis.literal(0, "int64")}
         whose = _identity(self.source.table[series.series_column], self.plan, "series column")
@@ -312,6 +313,12 @@ def _check_plan(plan: Plan, source: Warehouse) -> None:
             'rows = "series" needs an order_column of numbers in a warehouse, with order_step a number: a query has no '
             "order, and every engine has its own clock. Make a number in a view, such as minutes since 1970."
         )
+    for column in plan.columns:
+        if not column.levels and any(0 < abs(end) < _NEAREST for end in (column.lower, column.upper)):
+            raise PlanError(
+                f"column {column.name!r}: in a warehouse a bound must be 0 or at least {_NEAREST:g} away from it, so "
+                "that no cell ends a query. Choose another bound, or another unit."
+            )
     draws = plan.adaptive and plan.scale == "scores"
     if plan.order_column is None and (draws or plan.id_column is not None):
         why = "which rows of a person are used" if plan.id_column is not None else "scores of tied and missing cells"
