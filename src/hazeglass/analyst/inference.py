@@ -119,9 +119,10 @@ class _Whitened:
         own = np.maximum(np.diag(back @ noisy.covariance @ back.T), np.sqrt(np.diag(noisy.error.off)))
         back = back / np.sqrt(own)[:, None]
         values, vectors = np.linalg.eigh(back @ noisy.covariance @ back.T)
-        off = noisy.error.off / np.outer(own, own)
-        np.fill_diagonal(off, 0.0)
-        return cls(back, values, vectors, float(off.sum()) / len(own))
+        # Of columns that are hardly known (nearly constant, or nearly all missing) those coordinates do not say so.
+        both = noisy.error.off / np.outer(own, own), noisy.error.entry_variance
+        share = max(float(one.sum() - np.trace(one)) for one in both) / len(own)
+        return cls(back, values, vectors, share)
 
     @property
     def ridge(self) -> float:
@@ -203,7 +204,8 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         # The de-biased diagonal may lose positivity under heavy noise; the penalised one cannot.
         diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))
         upper = np.triu_indices(len(precision), 1)
-        estimate = -(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper]
+        # Noise may leave [-1, 1], where no truth is: an interval begins where it came in, and is never a point.
+        estimate = np.clip(-(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper], -1.0, 1.0)
         error = math.sqrt(1 + blur) * noisy.error.partial_correlation_sd(precision)[upper]
         if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
             share = np.sqrt(noisy.bent * np.diag(precision))
@@ -218,9 +220,9 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         p_value = _block_test(noisy, block)
         if noisy.groups:
             estimate, error, p_value = _of_all_kinds(noisy, precision, debiased, p_value)
-    half = float(ndtri(0.975)) * error
+    estimate, half = np.clip(estimate, -1.0, 1.0), float(ndtri(0.975)) * error
     return PairInference(
-        np.clip(estimate, -1.0, 1.0),
+        estimate,
         error,
         np.clip(estimate - half, -1.0, 1.0),
         np.clip(estimate + half, -1.0, 1.0),
