@@ -92,12 +92,24 @@ def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = No
         sparse = _sparse_pilot(noisy, problem)
         return Pilot(sparse.precision, sparse.alpha)
     whitened = _Whitened.of(noisy)
-    if whitened.share < LITTLE_NOISE:
-        return Pilot(whitened.inverse(), 0.0, BLUR * whitened.share)
+    noise = max(whitened.share, _noise_of_columns(noisy))
+    if noise < LITTLE_NOISE:
+        return Pilot(whitened.inverse(), 0.0, BLUR * noise)
     sparse = _sparse_pilot(noisy, problem)
-    if whitened.share < MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
-        return Pilot(whitened.inverse(), 0.0, BLUR * whitened.share)
+    if noise < MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
+        return Pilot(whitened.inverse(), 0.0, BLUR * noise)
     return Pilot(sparse.precision, sparse.alpha)
+
+
+def _noise_of_columns(noisy: NoisyCovariance) -> float:
+    """The mean square of the error of correlations, summed over a row.
+
+    Columns that are hardly known (nearly constant, or nearly all missing) have correlations which noise makes as large
+    as 3, and coordinates in which the error is even need not show it.
+    """
+    variances = np.diag(noisy.covariance)
+    errors = noisy.error.entry_variance / np.outer(variances, variances)
+    return float(errors.sum() - np.trace(errors)) / len(errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,10 +131,9 @@ class _Whitened:
         own = np.maximum(np.diag(back @ noisy.covariance @ back.T), np.sqrt(np.diag(noisy.error.off)))
         back = back / np.sqrt(own)[:, None]
         values, vectors = np.linalg.eigh(back @ noisy.covariance @ back.T)
-        # Of columns that are hardly known (nearly constant, or nearly all missing) those coordinates do not say so.
-        both = noisy.error.off / np.outer(own, own), noisy.error.entry_variance
-        share = max(float(one.sum() - np.trace(one)) for one in both) / len(own)
-        return cls(back, values, vectors, share)
+        off = noisy.error.off / np.outer(own, own)
+        np.fill_diagonal(off, 0.0)
+        return cls(back, values, vectors, float(off.sum()) / len(own))
 
     @property
     def ridge(self) -> float:
