@@ -9,7 +9,9 @@ from sklearn.metrics import average_precision_score
 
 import hazeglass as hg
 from hazeglass.analyst.covariance import covariance_of
+from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.inference import evidence, infer, pilot
+from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Problem
 from simulate import simulate
 
@@ -106,3 +108,41 @@ def test_error_bars_do_not_depend_on_the_penalty():
     for name in ("partial_correlation", "std_error", "p_value", "selected"):
         assert one[name].equals(other[name])
     assert not one["precision"].equals(other["precision"])
+
+
+def nearly_constant(rng):
+    """Three columns of which one cell in a hundred is another, beside five ordinary ones."""
+    rows = rng.standard_normal((500, 8))
+    rare = rng.random((500, 3)) < 0.01
+    rows[:, :3] = np.where(rare, rows[:, :3], 0.5)
+    return rows
+
+
+def missing_more_and_more(rng):
+    """None of the first column's cells, nine tenths of the last one's."""
+    rows = rng.standard_normal((500, 8))
+    rows[rng.random((500, 8)) < np.linspace(0, 0.9, 8)] = np.nan
+    return rows
+
+
+@pytest.mark.parametrize(("rows_of", "seed"), [(nearly_constant, 71002), (missing_more_and_more, 71000)])
+def test_columns_that_are_hardly_known_make_no_edges_and_do_not_spoil_the_others(rows_of, seed):
+    columns = [hg.Column(f"x{k + 1}", "continuous", lower=-6.0, upper=6.0) for k in range(8)]
+    plan = hg.Plan(title="t", form="moments", epsilon=10.0, delta=1e-6, columns=columns)
+    noisy = covariance_of(simulate(rows_of(np.random.default_rng(seed)), plan, seed)).standardised()
+    pairs = infer_at(noisy, pilot(noisy, Problem.of(noisy)))
+    assert pairs.q_value.min() > 0.1
+    # Once .004 where the noise of the correlation was 2.4, and intervals from -1 to -1.
+    assert pairs.std_error.min() > 0.04
+    assert np.all(pairs.ci_high - pairs.ci_low > 1.9 * np.minimum(pairs.std_error, 0.5))
+
+
+def test_an_interval_never_shrinks_to_the_end_of_the_scale():
+    """Where noise puts an estimate at -3, give or take .05, the truth may be anything near -1."""
+    covariance = 4 * np.eye(3) - 3
+    pairs = infer(
+        NoisyCovariance(tuple("abc"), 500, covariance, ErrorModel.of_gaussian_rows(np.eye(3), 500)), np.eye(3)
+    )
+    assert np.all(pairs.partial_correlation == -1)
+    assert np.all(pairs.ci_low == -1)
+    assert np.all(pairs.ci_high > -1 + 1.9 * pairs.std_error)

@@ -132,3 +132,15 @@ def test_scores_that_are_all_drawn_from_one_piece_say_nothing_and_leave_finite_e
     assert np.all(np.isfinite(found))
     assert np.all(np.isfinite(slope))
     assert slope[0, 1] > 10
+
+
+def test_noise_beyond_what_any_correlation_gives_is_no_certainty():
+    """The farther out the noisy value, the smaller its error would seem, were it divided by the value itself."""
+    links = [link("rare"), link("rare")]
+    slopes = []
+    for value in (0.7, 2.0, 50.0):
+        found, slope = latent_correlations(np.array([[1.0, value], [value, 1.0]]), links)
+        assert found[0, 1] == pytest.approx(0.995, abs=0.005)
+        slopes.append(slope[0, 1])
+    assert slopes[0] == pytest.approx(slopes[1]) == pytest.approx(slopes[2])
+    assert slopes[0] > 0.5

@@ -92,12 +92,24 @@ def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = No
         sparse = _sparse_pilot(noisy, problem)
         return Pilot(sparse.precision, sparse.alpha)
     whitened = _Whitened.of(noisy)
-    if whitened.share < LITTLE_NOISE:
-        return Pilot(whitened.inverse(), 0.0, BLUR * whitened.share)
+    noise = max(whitened.share, _noise_of_columns(noisy))
+    if noise < LITTLE_NOISE:
+        return Pilot(whitened.inverse(), 0.0, BLUR * noise)
     sparse = _sparse_pilot(noisy, problem)
-    if whitened.share < MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
-        return Pilot(whitened.inverse(), 0.0, BLUR * whitened.share)
+    if noise < MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
+        return Pilot(whitened.inverse(), 0.0, BLUR * noise)
     return Pilot(sparse.precision, sparse.alpha)
+
+
+def _noise_of_columns(noisy: NoisyCovariance) -> float:
+    """The mean square of the error of correlations, summed over a row.
+
+    Columns that are hardly known (nearly constant, or nearly all missing) have correlations which noise makes as large
+    as 3, and coordinates in which the error is even need not show it.
+    """
+    variances = np.diag(noisy.covariance)
+    errors = noisy.error.entry_variance / np.outer(variances, variances)
+    return float(errors.sum() - np.trace(errors)) / len(errors)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,7 +215,8 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         # The de-biased diagonal may lose positivity under heavy noise; the penalised one cannot.
         diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))
         upper = np.triu_indices(len(precision), 1)
-        estimate = -(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper]
+        # Noise may leave [-1, 1], where no truth is: an interval begins where it came in, and is never a point.
+        estimate = np.clip(-(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper], -1.0, 1.0)
         error = math.sqrt(1 + blur) * noisy.error.partial_correlation_sd(precision)[upper]
         if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
             share = np.sqrt(noisy.bent * np.diag(precision))
@@ -218,9 +231,9 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         p_value = _block_test(noisy, block)
         if noisy.groups:
             estimate, error, p_value = _of_all_kinds(noisy, precision, debiased, p_value)
-    half = float(ndtri(0.975)) * error
+    estimate, half = np.clip(estimate, -1.0, 1.0), float(ndtri(0.975)) * error
     return PairInference(
-        np.clip(estimate, -1.0, 1.0),
+        estimate,
         error,
         np.clip(estimate - half, -1.0, 1.0),
         np.clip(estimate + half, -1.0, 1.0),

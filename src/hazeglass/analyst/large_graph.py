@@ -188,7 +188,8 @@ def _edges(names: Sequence[str], answer: LargeAnswer, precision: FloatArray, fdr
 
     pairs = answer.pairs
     order = np.lexsort((pairs.j, pairs.i))
-    i, j, estimate, error = pairs.i[order], pairs.j[order], pairs.estimate[order], pairs.error[order]
+    i, j, error = pairs.i[order], pairs.j[order], pairs.error[order]
+    estimate = np.clip(pairs.estimate[order], -1.0, 1.0)  # an interval begins there, so that it is never a point
     half = 1.959963984540054 * error
     known, q_value = pa.array(names), pairs.q_value[order]
     return pa.table(
@@ -196,7 +197,7 @@ def _edges(names: Sequence[str], answer: LargeAnswer, precision: FloatArray, fdr
             "source": known.take(pa.array(i)),
             "target": known.take(pa.array(j)),
             "precision": precision[i, j],
-            "partial_correlation": np.clip(estimate, -1.0, 1.0),
+            "partial_correlation": estimate,
             "std_error": error,
             "ci_low": np.clip(estimate - half, -1.0, 1.0),
             "ci_high": np.clip(estimate + half, -1.0, 1.0),

@@ -127,13 +127,13 @@ def latent_correlations(values: FloatArray, links: Sequence[Link]) -> tuple[Floa
     series = np.array([_series(links[int(k)]) for k in coarse])
     for place, i in enumerate(coarse[:-1]):
         others = coarse[place + 1 :]
-        rho, steepness, far = _inverted(values[i, others], series[place], series[place + 1 :])
+        given = values[i, others]
+        rho, steepness, far = _inverted(given, series[place], series[place + 1 :])
         for k in np.flatnonzero(far):
-            rho[k], steepness[k] = _on_curve(float(values[i, others[k]]), *_curve(links[int(i)], links[int(others[k])]))
+            given[k], rho[k], steepness[k] = _on_curve(float(given[k]), *_curve(links[int(i)], links[int(others[k])]))
         # The curve bends: an error moves rho by its slope here, or on the way from zero, whichever is the greater.
         # Scores that are all drawn from one piece have a flat one: they say nothing, and errors must stay finite.
         steepness = np.maximum(steepness, _LEAST_RISE * attenuation[i] * attenuation[others])
-        given = values[i, others]
         chord = np.divide(rho, given, out=np.zeros_like(rho), where=given != 0)
         found[i, others] = found[others, i] = rho
         slope[i, others] = slope[others, i] = np.maximum(1 / steepness, chord)
@@ -172,10 +172,10 @@ def _inverted(values: FloatArray, own: FloatArray, others: FloatArray) -> tuple[
     return rho[low] + share * (rho[low + 1] - rho[low]), steepness, far
 
 
-def _on_curve(value: float, rho: FloatArray, g: FloatArray, rise: FloatArray) -> tuple[float, float]:
-    """rho where g has the value, and g' there; the end of the curve beyond it."""
+def _on_curve(value: float, rho: FloatArray, g: FloatArray, rise: FloatArray) -> tuple[float, float, float]:
+    """The value, rho where g has it, and g' there; the end of the curve in the place of what noise put beyond it."""
     inside = float(np.clip(value, g[0], g[-1]))
-    return float(np.interp(inside, g, rho)), float(np.interp(inside, g, rise))
+    return inside, float(np.interp(inside, g, rho)), float(np.interp(inside, g, rise))
 
 
 def _grid() -> FloatArray:
