@@ -1,6 +1,7 @@
 """From scores to what lies behind them: missing cells, coarse columns, and the marginals' own error."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -73,6 +74,19 @@ def test_missing_cells_do_not_weaken_correlations(scale, together):
     share = Measured.of(release).presence.both
     assert share[0, 1] == pytest.approx(0.7 if together else 0.49, abs=0.03)
     assert share[0, 5] == pytest.approx(0.7 if together else 0.49, abs=0.03)
+
+
+def test_a_column_with_few_missing_cells_is_not_taken_for_complete():
+    """One in a hundred makes every correlation of the column a hundredth smaller; noise alone makes nothing smaller."""
+    noise, n = 0.002, 20_000
+    known = [SimpleNamespace(missing_share=share, noise_sd=noise * n) for share in (0.01, 0.011, 0.002, 0.0)]
+    seen = Presence.of_marginals(known, n)
+    assert np.diag(seen.both) == pytest.approx([0.9904, 0.98936, 1.0, 1.0], abs=1e-5)
+    assert (seen.column > 0).tolist() == [True, True, False, False]
+    assert seen.both[0, 2] == seen.both[0, 0]
+    # Whether the two miss the same cells is not known: one in a hundred of both, or none.
+    assert math.sqrt(seen.error[0, 1]) * seen.both[0, 1] == pytest.approx(0.0096 / 2, abs=1e-5)
+    assert seen.error[0, 2] == seen.error[0, 0] == 0
 
 
 def test_shares_of_present_pairs_follow_from_signs():

@@ -67,3 +67,27 @@ def test_a_sum_of_columns_does_not_make_every_interval_useless():
     assert edges["a", "b"]["selected"]
     assert edges["b", "c"]["selected"]
     assert not edges["c", "d"]["selected"]
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_two_amounts_that_never_occur_together_are_named_and_no_other_pair_suffers(seed):
+    """Most rows have neither a gain nor a loss, none has both, and either goes with a larger a."""
+    table = chain(seed)
+    rng, share = np.random.default_rng(seed), 1 / (1 + np.exp(2 - table["a"]))
+    some, gains = rng.random(share.size) < share, rng.random(share.size) < 0.6
+    amount = np.floor(np.exp(8 + rng.standard_normal(share.size)))
+    kinds = {name: hg.Column(name, "integer", lower=0, upper=99_999) for name in ("gain", "loss")}
+    gain = {**table, "gain": np.where(some & gains, amount, 0).astype(np.int64)}
+    both = {**gain, "loss": np.where(some & ~gains, amount, 0).astype(np.int64)}
+    _, alone = edges_of(release_of(gain, seed=seed, gain=kinds["gain"]))
+    graph, edges = edges_of(release_of(both, seed=seed, **kinds))
+    (note,) = [one for one in graph.fit["notes"] if "Nothing in this release says" in one]
+    assert "gain and loss depend" in note or "loss and gain depend" in note
+    assert len(graph.fit["left_out"]) == 1
+    for pair, row in alone.items():
+        assert edges[pair]["std_error"] < 2 * row["std_error"]
+    assert edges["gain", "loss"]["ci_low"] == -1
+    assert not edges["gain", "loss"]["selected"]
+    for name in ("gain", "loss"):
+        assert edges["a", name]["selected"]
+        assert edges["d", name]["p_value"] > 1e-4

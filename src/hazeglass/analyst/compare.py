@@ -237,8 +237,8 @@ def _distrusted(before: Graph, after: Graph) -> str:
     if a == b:
         return ""
     return (
-        f"other columns determine {', '.join(sorted(a ^ b)[:5])} in one release and not in the other, so that pairs "
-        "are not given the same columns. Leave it out of both plans"
+        f"pairs are not given {', '.join(sorted(a ^ b)[:5])} in one release and are in the other, because other "
+        "columns determine it or nothing says how it depends on one of them. Leave it out of both plans"
     )
 
 

@@ -74,7 +74,7 @@ class FitRecord:
     categorical          the categorical columns, where there are such
     reading              how ordered ones were read beside them: 'latent', as cuts of a hidden normal
     odds                 for edges with a categorical end, how the odds of its levels change
-    left_out             columns that others determine, which most pairs are not given
+    left_out             columns that most pairs are not given: determined by others, or with one of unknown dependence
     disagreement         of several releases: whether they differ, over all and in which pairs
     """
 

@@ -29,6 +29,7 @@ from hazeglass.analyst.error_model import (
     MOST_NOISE,
     block_multiply,
     block_sandwich,
+    own_blocks,
 )
 from hazeglass.analyst.levels import level_evidence, level_test, ordered_pairs, pair_kinds
 from hazeglass.analyst.noisy import NoisyCovariance
@@ -44,6 +45,7 @@ from hazeglass.glasso.penalty import block_norms
 _STEADIER = 2.0
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
 _LEFTOVER = 0.45
+_LEAST_OWN = 0.25  # of what the pilot says of a column by itself: a de-biased block with less is mostly noise
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
@@ -259,12 +261,23 @@ def _of_all_kinds(
 
 def _blocks(noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray) -> BlockInference:
     size, p = noisy.size, len(noisy.names)
-    scale = block_scale(precision, size)
+    scale = _own_scale(precision, debiased, size) if noisy.groups else block_scale(precision, size)
     i, j = np.triu_indices(p, 1)
     found = -block_sandwich(scale, debiased).reshape(p, size, p, size)[i, :, j, :]
     covariances = noisy.error.block_covariances(block_multiply(scale, precision), size)
     themselves = noisy.itself @ np.linalg.inv(noisy.whitening)
     return BlockInference(found, covariances, scale, np.einsum("pab,pb->pa", scale, themselves))
+
+
+def _own_scale(precision: FloatArray, debiased: FloatArray, size: int) -> FloatArray:
+    """T_ii^-1/2 of the de-biased estimate: with the pilot's, what its penalty takes off an edge would come back in part
+    twice. The pilot's where noise leaves a de-biased block without a root."""
+    scale = block_scale(precision, size)
+    own = own_blocks(block_sandwich(scale, debiased), size)
+    values, vectors = np.linalg.eigh(own)
+    usable = values[:, 0] > _LEAST_OWN
+    root = (vectors / np.sqrt(np.maximum(values, _LEAST_OWN))[:, None]) @ vectors.transpose(0, 2, 1)
+    return np.where(usable[:, None, None], root @ scale, scale)
 
 
 def _block_test(noisy: NoisyCovariance, found: BlockInference) -> FloatArray:

@@ -19,7 +19,7 @@ from scipy.special import ndtr, ndtri
 
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.features.latent import Link, latent_correlations, normal_density
-from hazeglass.features.marginal import Marginal, often_missing
+from hazeglass.features.marginal import Marginal
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import spread
 
@@ -46,15 +46,21 @@ class Presence:
 
     @classmethod
     def of_marginals(cls, marginals: Sequence[Marginal], n: int) -> Presence:
-        """Cells missing independently of each other; none where noise explains the counts of missing ones."""
-        missing, known = np.zeros(len(marginals)), list(often_missing(marginals))
-        missing[known] = [marginals[k].missing_share for k in known]
-        present = np.maximum(1 - missing, _LEAST_PRESENT)
+        """Cells missing independently of each other, as far as that is not known.
+
+        A share is taken for as much as it stands out from the noise (James and Stein): a column without missing cells
+        gets no error from there, and one with few of them is not taken for complete. Of missing cells that two columns
+        have in common there may be none, or as many as the column has that misses fewer.
+        """
         noise = np.array([one.noise_sd for one in marginals]) / n
-        p = len(present)
+        counted = np.array([one.missing_share for one in marginals])
+        missing = np.maximum(counted - noise**2 / np.maximum(counted, noise), 0.0)
+        present = np.maximum(1 - missing, _LEAST_PRESENT)
         both = np.outer(present, present)
+        error = np.square(np.minimum.outer(missing, missing) / 2 / np.maximum(both, _LEAST_PRESENT))
         np.fill_diagonal(both, present)
-        return cls(both, np.zeros((p, p)), np.where(present < 1, (noise / present) ** 2, 0.0))
+        np.fill_diagonal(error, 0.0)
+        return cls(both, error, np.where(present < 1, (noise / present) ** 2, 0.0))
 
     @classmethod
     def of_signs(cls, second: FloatArray, present: FloatArray, noise_sd: float) -> Presence:

@@ -6,6 +6,10 @@ correlation to speak of, and given both no pair of theirs has: every interval wo
 columns one is left out of what the others are conditioned on, and its own pairs are looked at with it in the place of
 those that determine it (docs/maths/inference.md).
 
+Two coarse columns that are never high together (gains and losses of one year) are another such pair: nothing says how
+the normals behind them depend on each other, and that error would reach every pair that depends on both. Of them, too,
+one is left out.
+
 Leaving out is adding a large variance to a column: its block of the precision then vanishes, and nothing else changes.
 """
 
@@ -26,9 +30,11 @@ from hazeglass.glasso.linalg import FloatArray
 _SURE, _LOST = 3.0, 1.5  # standard errors; with less than so many of its own, a column has none that can be told
 _NEARLY = 0.35  # of a column's variance: with so much of its own, no column counts as determined
 _FINEST = 1e-3  # of a column's variance: scores are made from leaves, and do not say more
+_UNTOLD, _APART = 0.5, 5.0  # standard error of a correlation that nothing says, and how far above those beside it
 _OUT = 1e4  # what is added to the variance of a column that is left out
 _MOST = 12  # columns that may be left out
 _MOST_COLUMNS = 300
+_NAMED = 3  # pairs of columns in notes, each in a sentence
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,23 +44,32 @@ class Inferred:
     base      what error bars of most pairs are built on
     evidence  what pairs are ranked by; None for curved dependence
     left_out  columns that most pairs are not given
+    untold    pairs of columns whose own dependence nothing says, the first of which is left out for that
     """
 
     pairs: PairInference
     base: Pilot
     evidence: FloatArray | None
     left_out: tuple[str, ...]
+    untold: tuple[tuple[str, str], ...] = ()
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader must know of columns that were left out."""
-        if not self.left_out:
-            return ()
-        verb = "is" if len(self.left_out) == 1 else "are each"
-        return (
-            f"{some_of(self.left_out)} {verb} determined by other columns, as far as this release can tell. Pairs of "
-            "the others are given all columns but those; pairs of those, all columns but what determines them.",
-        )
+        found, determined = [], [name for name in self.left_out if name not in [one for one, _ in self.untold]]
+        if determined:
+            verb = "is" if len(determined) == 1 else "are each"
+            found.append(
+                f"{some_of(determined)} {verb} determined by other columns, as far as this release can tell. Pairs "
+                "of the others are given all columns but those; pairs of those, all columns but what determines them."
+            )
+        for column, other in self.untold[:_NAMED]:
+            found.append(
+                f"Nothing in this release says how {column} and {other} depend on each other: both have few values, "
+                f"and hardly any row is high in both, or low in both. Pairs of the others are not given {column}, and "
+                f"its own pairs are not given {other}."
+            )
+        return tuple(found)
 
 
 def inferred(noisy: NoisyCovariance, problem: Problem, chosen: Solution) -> Inferred:
@@ -70,13 +85,14 @@ def inferred(noisy: NoisyCovariance, problem: Problem, chosen: Solution) -> Infe
         found.append(infer(view.noisy, base.precision, base.blur))
         ranked.append(None if curved else evidence(view.noisy, base, own))
     left_out = tuple(noisy.names[k] for k in seen[0].out)
+    untold = tuple((noisy.names[i], noisy.names[j]) for i, j in (_untold(noisy) if left_out else ()))
     if len(seen) == 1:
         return Inferred(found[0], bases[0], ranked[0], left_out)
     upper = np.triu_indices(len(noisy.names), 1)
     which = np.zeros(upper[0].size, dtype=np.intp)
     for number, view in enumerate(seen):
         which[view.pairs[upper]] = number
-    return Inferred(_merged(found, which), bases[0], _picked(ranked, which), left_out)
+    return Inferred(_merged(found, which), bases[0], _picked(ranked, which), left_out, untold)
 
 
 def _picked(values: Sequence[FloatArray | None], which: npt.NDArray[np.intp]) -> FloatArray:
@@ -116,19 +132,37 @@ def views(noisy: NoisyCovariance) -> tuple[View, ...]:
     are not left out, and for each that is, one for its pairs with others and one for those with what determines it."""
     p = len(noisy.names)
     everything = np.ones((p, p), dtype=bool)
-    out = _determined(noisy, ()) if p <= _MOST_COLUMNS else ()
+    untold = _untold(noisy) if p <= _MOST_COLUMNS else ()
+    apart = tuple(dict.fromkeys(i for i, _ in untold))
+    out = (*apart, *_determined(_without(noisy, apart), apart)) if p <= _MOST_COLUMNS else ()
     if not out:
         return (View(noisy, (), everything),)
     found = [View(_without(noisy, out), out, everything)]
     for column in out:
         others = tuple(one for one in out if one != column)
-        instead = _determined(_without(noisy, others), others, keep=column)
+        partners = tuple(j for i, j in untold if i == column and j not in others)
+        before = (*others, *partners)
+        instead = (*partners, *_determined(_without(noisy, before), before, keep=column))
         pairs = _pairs_of(p, column)
         found.append(View(_without(noisy, (*others, *instead)), (*others, *instead), pairs))
         among = np.zeros((p, p), dtype=bool)
         among[column, list(instead)] = among[list(instead), column] = True
         doubt = _SURE * _own_variance(_without(noisy, (*others, *instead)))[1].max(initial=0.0)
         found.append(View(_added(_without(noisy, others), (column, *instead), doubt), others, among))
+    return tuple(found)
+
+
+def _untold(noisy: NoisyCovariance) -> tuple[tuple[int, int], ...]:
+    """Pairs of columns with a correlation whose error is beyond all others of the two, the one to leave out first."""
+    error = np.sqrt(noisy.error.entry_variance)
+    np.fill_diagonal(error, 0.0)
+    usual = np.median(error, axis=1)
+    alone = (error > _UNTOLD) & (error > _APART * np.maximum.outer(usual, usual))
+    found: list[tuple[int, int]] = []
+    while alone.any() and len(found) < _MOST:
+        column = int(np.lexsort((usual, alone.sum(axis=1)))[-1])  # of most such pairs, or else the one known least
+        found += [(column, int(other)) for other in np.flatnonzero(alone[column])]
+        alone[column] = alone[:, column] = False
     return tuple(found)
 
 
