@@ -1,7 +1,7 @@
 """Synthetic rows beside those of MST and AIM (dpmm), at the same epsilon and delta, on the same public levels.
 
     python benchmarks/synthetic.py [--out synthetic.csv] [--data adult child insurance] [--epsilons 1 0.3 3] [--seeds 5]
-                                   [--rows-dir build/synthetic] [--mst 2] [--coverage]
+                                   [--first-seed 1] [--rows-dir build/synthetic] [--mst 2] [--coverage | --graphs]
 
 For each data set and tool: total variation of one-, two- and three-way tables from the real rows; for adult the AUC of
 a gradient boosting trained on synthetic rows and tested on real ones that nobody was shown; SDMetrics' column shapes
@@ -22,6 +22,7 @@ import os
 import subprocess
 import tempfile
 import time
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -237,6 +238,64 @@ def statistics(copy: pa.Table) -> dict[str, tuple[float, float]]:
     }
 
 
+# ------------------------------------------------------------------------------------------------------------- graphs
+
+
+def graphs(out: Path, seeds: range) -> None:
+    """AUC of the true edges, by recover on a release and on as many synthetic rows of it."""
+    path = out.with_suffix(".graphs.csv")
+    before = {(row["data"], row["seed"]) for row in csv.DictReader(path.open())} if path.exists() else set()
+    with path.open("a", newline="") as file:
+        writer = csv.writer(file)
+        if not before:
+            writer.writerow(["data", "seed", "release", "rows", "worst"])
+        for name in ("cell signalling", "feeder", "child", "insurance"):
+            data, columns, truth = problem(name)
+            for seed in seeds:
+                if (name, str(seed)) in before:
+                    continue
+                with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    release = hg.publish(data, planned(columns, 1.0), Path(folder) / "r", simulate_seed=seed)
+                    made = Synthesis(release, release.n, seed)
+                    found = hg.recover(release).auc(truth), of_rows(made.table(), columns, Path(folder)).auc(truth)
+                    worst = made.check.worst if made.check else 0.0
+                writer.writerow([name, seed, *(round(one, 4) for one in found), round(worst, 2)])
+                file.flush()
+                print(
+                    f"{name:16} {seed:4}  release {found[0]:.3f}  rows {found[1]:.3f}  agreement {worst:.2f}",
+                    flush=True,
+                )
+
+
+def planned(columns: list[hg.Column], epsilon: float, form: str = "moments") -> hg.Plan:
+    return hg.Plan(title="g", form=form, protects="record", epsilon=epsilon, delta=DELTA, columns=columns)
+
+
+def problem(name: str) -> tuple[pa.Table, list[hg.Column], frozenset[frozenset[str]]]:
+    """Data with a known graph, and its columns."""
+    if name == "feeder":
+        made = hg.datasets.make_feeder()
+        return (
+            made.to_arrow(),
+            [hg.Column(one, "continuous", lower=-10.0, upper=10.0) for one in made.columns],
+            made.truth,
+        )
+    if name == "cell signalling":
+        made = hg.datasets.load_cell_signalling(DATA)
+        bounds = {"lower": 1.0, "upper": 10_000.0, "transform": "log"}
+        return made.to_arrow(), [hg.Column(one, "continuous", **bounds) for one in made.columns], made.truth
+    made = getattr(hg.datasets, f"load_{name}")(DATA, rows=20_000, seed=0)
+    return made.to_arrow(), [hg.Column(one, "categorical", levels=own) for one, own in made.levels.items()], made.truth
+
+
+def of_rows(rows: pa.Table, columns: list[hg.Column], folder: Path) -> hg.Graph:
+    """Numbers by their ranks; levels by a release of them that has next to no noise."""
+    if all(column.ordered for column in columns):
+        return hg.recover(rows, marginals="normal-scores")
+    return hg.recover(hg.publish(rows, planned(columns, 1e5), folder / "again", simulate_seed=0))
+
+
 # --------------------------------------------------------------------------------------------------------------- main
 
 
@@ -250,11 +309,16 @@ def main() -> None:
     parser.add_argument("--mst", type=int, default=2, help="releases of MST, at the first epsilon")
     parser.add_argument("--aim", type=int, default=0, help="releases of AIM; slow")
     parser.add_argument("--coverage", action="store_true")
+    parser.add_argument("--graphs", action="store_true", help="graphs from rows beside those from releases")
+    parser.add_argument("--first-seed", type=int, default=1)
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.rows_dir.mkdir(parents=True, exist_ok=True)
     if options.coverage:
         coverage(options.out)
+        return
+    if options.graphs:
+        graphs(options.out, range(options.first_seed, options.first_seed + options.seeds))
         return
     for name in options.data:
         table = load(name)
@@ -275,8 +339,8 @@ def main() -> None:
 
 
 def tasks(options: argparse.Namespace) -> list[tuple[str, float, int]]:
-    first = options.epsilons[0]
-    own = [("hazeglass", epsilon, seed) for epsilon in options.epsilons for seed in range(1, options.seeds + 1)]
+    first, own_seeds = options.epsilons[0], range(options.first_seed, options.first_seed + options.seeds)
+    own = [("hazeglass", epsilon, seed) for epsilon in options.epsilons for seed in own_seeds]
     others = [("MST", first, seed) for seed in range(1, options.mst + 1)]
     others += [("AIM", first, seed) for seed in range(1, options.aim + 1)]
     return [("real rows", 0.0, 0), *own, *others]
