@@ -38,7 +38,6 @@ DELTA = 1e-6
 _KEY = ["data", "tool", "epsilon", "seed"]
 FIELDS = [*_KEY, "auc", "tv1", "tv2", "tv3", "shapes", "trends", "worst", "stuck", "cpu_fit", "cpu_draw"]
 _MOST_TABLES = 364
-_COVERED = 40  # releases of known truth
 
 
 @dataclass(frozen=True)
@@ -171,71 +170,126 @@ def judged(table: Table, rows: np.ndarray) -> dict[str, object]:
 # ---------------------------------------------------------------------------------------------------------- coverage
 
 
-def coverage(out: Path) -> None:
-    """How often intervals from five copies hold what the people behind the data are like."""
+LEVELS = {"a": ["x", "y", "z"], "b": ["no", "yes"], "c": ["no", "yes"], "d": [f"d{k}" for k in range(8)]}
+Statistics = dict[str, tuple[float, float]]
+
+
+def people(n: int, seed: int, *, levels: bool) -> dict[str, np.ndarray]:
+    """b follows a, c and d hardly do; income follows the amount, height hardly does."""
+    rng = np.random.default_rng(seed)
+    a = rng.choice(3, p=[0.5, 0.3, 0.2], size=n)
+    amount = np.array([50.0, 55.0, 60.0])[a] + 12 * rng.standard_normal(n)
+    z = (amount - 53.5) / 12.6
+    income = np.exp(10 + 0.5 * (0.6 * z + 0.8 * rng.standard_normal(n)))
+    height = 170 + 10 * (0.05 * z + rng.standard_normal(n))
+    numbers = {"amount": amount, "income": income, "height": height}
+    if not levels:
+        return numbers
+    b = (rng.random(n) < np.array([0.2, 0.5, 0.8])[a]).astype(int)
+    c = (rng.random(n) < np.array([0.45, 0.5, 0.55])[a]).astype(int)
+    tilt = np.array([[1.0] * 8, [1.15, 0.85, *[1.0] * 6], [0.85, 1.1, 1.2, 0.9, 1, 1, 1, 1.5]])
+    tilt = tilt * [0.3, 0.2, 0.15, 0.12, 0.1, 0.07, 0.05, 0.01]
+    ends = np.cumsum(tilt / tilt.sum(axis=1, keepdims=True), axis=1)
+    d = (rng.random((n, 1)) > ends[a]).sum(axis=1).clip(0, 7)
+    return {**numbers, "height": height + c, "a": a, "b": b, "c": c, "d": d}
+
+
+def statistics(of: dict[str, np.ndarray]) -> Statistics:
+    """Estimates, and the standard errors of a tool that takes rows for real."""
+    from scipy.stats import rankdata
+
+    def share(where: np.ndarray) -> tuple[float, float]:
+        return float(where.mean()), float(np.sqrt(where.mean() * (1 - where.mean()) / where.size))
+
+    def mean(x: np.ndarray) -> tuple[float, float]:
+        return float(x.mean()), float(x.std() / np.sqrt(x.size))
+
+    def correlation(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        r = float(np.corrcoef(rankdata(x), rankdata(y))[0, 1])
+        return r, (1 - r * r) / float(np.sqrt(x.size))
+
+    def difference(x: np.ndarray, y: np.ndarray) -> tuple[float, float]:
+        return float(x.mean() - y.mean()), float(np.sqrt(x.var() / x.size + y.var() / y.size))
+
+    amount, logs, height = of["amount"], np.log(np.maximum(of["income"], 1.0)), of["height"]
+    both = np.cov(amount, logs)
+    slope = float(both[0, 1] / both[0, 0])
+    rest = logs - logs.mean() - slope * (amount - amount.mean())
+    found = {
+        "mean of an amount": mean(amount),
+        "mean of a logarithm": mean(logs),
+        "share above 70": share(amount > 70),
+        "strong rank correlation": correlation(amount, of["income"]),
+        "weak rank correlation": correlation(amount, height),
+        "slope": (slope, float(np.sqrt(rest.var() / amount.size / both[0, 0]))),
+    }
+    if "a" in of:
+        a, b, c, d = (of[name] for name in "abcd")
+        found |= {
+            "share": share(a == 1),
+            "rare share (.01)": share(d == 7),
+            "cell of a strong pair": share((a == 2) & (b == 1)),
+            "cell of a weak pair": share((a == 2) & (c == 1)),
+            "cell of a weak pair, 24 cells": share((a == 2) & (d == 2)),
+            "rare cell (.003)": share((a == 2) & (d == 7)),
+            "share within a level": share((b == 1)[a == 2]),
+            "strong difference of means": difference(amount[a == 2], amount[a == 0]),
+            "weak difference of means": difference(height[c == 1], height[c == 0]),
+        }
+    return found
+
+
+def coverage(out: Path, seeds: range) -> None:
+    """How often intervals of 95 % from five copies hold what the people behind the data are like."""
     from scipy.stats import t as student
 
-    shares, n = np.array([0.5, 0.3, 0.2]), 5000
-    truth = {"share": 0.3, "strong pair": 0.0, "weak pair": 0.0, "mean of an amount": 0.0}
-    held: dict[str, list[bool]] = {name: [] for name in truth}
-    plain: dict[str, list[bool]] = {name: [] for name in truth}
-    strong, weak = np.array([0.2, 0.5, 0.8]), np.array([0.45, 0.5, 0.55])
-    truth |= {
-        "strong pair": 0.2 * 0.8,
-        "weak pair": 0.2 * 0.55,
-        "mean of an amount": float(shares @ [50.0, 55.0, 60.0]),
-    }
-    columns = [
-        hg.Column("a", "categorical", levels=["x", "y", "z"]),
-        hg.Column("b", "categorical", levels=["no", "yes"]),
-        hg.Column("c", "categorical", levels=["no", "yes"]),
+    n, m = 5000, 5
+    numbers = [
         hg.Column("amount", "continuous", lower=0.0, upper=120.0),
+        hg.Column("income", "continuous", lower=100.0, upper=1e7, transform="log"),
+        hg.Column("height", "continuous", lower=100.0, upper=250.0),
     ]
-    plan = hg.Plan(title="c", form="moments", protects="record", epsilon=1.0, delta=DELTA, columns=columns)
-    for number in range(_COVERED):
-        rng = np.random.default_rng(1000 + number)
-        a = rng.choice(3, p=shares, size=n)
-        data = {
-            "a": [("x", "y", "z")[k] for k in a],
-            "b": [("no", "yes")[int(k)] for k in rng.random(n) < strong[a]],
-            "c": [("no", "yes")[int(k)] for k in rng.random(n) < weak[a]],
-            "amount": np.array([50.0, 55.0, 60.0])[a] + 12 * rng.standard_normal(n),
-        }
-        with tempfile.TemporaryDirectory() as folder:
-            release = hg.publish(pa.table(data), plan, Path(folder) / "r", simulate_seed=number)
-            copies = [Synthesis(release, n, number, copy=k).table() for k in range(1, 6)]
-        results = [statistics(copy) for copy in copies]
-        for name, true in truth.items():
-            values = np.array([one[name][0] for one in results])
-            # as many rows as real ones, so N/n = 1
-            within = np.mean([one[name][1] ** 2 for one in results])
-            width = student.ppf(0.975, 4) * np.sqrt(1.2 * values.var(ddof=1) + within)
-            held[name].append(abs(values.mean() - true) <= width)
-            plain[name].append(abs(values[0] - true) <= 1.96 * results[0][name][1])
+    apart = [hg.Column(name, "categorical", levels=own) for name, own in LEVELS.items()]
     with out.with_suffix(".coverage.csv").open("w", newline="") as file:
         writer = csv.writer(file)
-        writer.writerow(["statistic", "five copies", "one copy, as if real", "releases"])
-        for name in truth:
-            writer.writerow([name, np.mean(held[name]), np.mean(plain[name]), _COVERED])
-            print(
-                f"{name:18} {np.mean(held[name]):.3f} of 0.95 with five copies, {np.mean(plain[name]):.3f} as if real"
-            )
+        writer.writerow(["columns", "statistic", "five copies", "one set, as if real", "bias, sd", "releases"])
+        for levels in (False, True):
+            whole = [statistics(people(10**6, 10**6 + k, levels=levels)) for k in range(4)]
+            truth = {name: float(np.mean([one[name][0] for one in whole])) for name in whole[0]}
+            plan = planned([*apart, *numbers] if levels else numbers, 1.0)
+            results = [five_copies(people(n, seed, levels=levels), plan, seed) for seed in seeds]
+            for name, true in truth.items():
+                values = np.array([[one[name][0] for one in made[1:]] for made in results])
+                within = np.array([np.mean([one[name][1] ** 2 for one in made[1:]]) for made in results])
+                # as many rows as real ones, so N/n = 1
+                width = student.ppf(0.975, m - 1) * np.sqrt((1 + 1 / m) * values.var(axis=1, ddof=1) + within)
+                gap = values.mean(axis=1) - true
+                plain = [abs(made[0][name][0] - true) <= 1.96 * made[0][name][1] for made in results]
+                row = [np.mean(np.abs(gap) <= width), np.mean(plain), gap.mean() / gap.std(ddof=1)]
+                kind = "with levels" if levels else "ordered"
+                writer.writerow([kind, name, *(round(float(one), 3) for one in row), len(results)])
+                print(
+                    f"{kind:12} {name:30} {row[0]:.2f} of .95, one set {row[1]:.2f}, bias {row[2]:+.2f} sd", flush=True
+                )
 
 
-def statistics(copy: pa.Table) -> dict[str, tuple[float, float]]:
-    """Estimates, and the standard errors of a tool that takes rows for real."""
-    a, b, c = (np.array(copy[name].to_pylist()) for name in "abc")
-    amount = copy["amount"].to_numpy()
-
-    def share(of: np.ndarray) -> tuple[float, float]:
-        return float(of.mean()), float(np.sqrt(of.mean() * (1 - of.mean()) / of.size))
-
-    return {
-        "share": share(a == "y"),
-        "strong pair": share((a == "z") & (b == "yes")),
-        "weak pair": share((a == "z") & (c == "yes")),
-        "mean of an amount": (float(amount.mean()), float(amount.std() / np.sqrt(amount.size))),
-    }
+def five_copies(data: dict[str, np.ndarray], plan: hg.Plan, seed: int) -> list[Statistics]:
+    """Of one set of rows, and of five copies."""
+    words = {name: [LEVELS[name][k] for k in own] if name in LEVELS else own for name, own in data.items()}
+    with tempfile.TemporaryDirectory() as folder:
+        release = hg.publish(pa.table(words), plan, Path(folder) / "r", simulate_seed=seed)
+        tables = [Synthesis(release, len(data["amount"]), seed, copy=k).table() for k in range(6)]
+    return [
+        statistics(
+            {
+                name: np.array([LEVELS[name].index(word) for word in table[name].to_pylist()])
+                if name in LEVELS
+                else table[name].to_numpy()
+                for name in table.column_names
+            }
+        )
+        for table in tables
+    ]
 
 
 # ------------------------------------------------------------------------------------------------------------- graphs
@@ -315,7 +369,7 @@ def main() -> None:
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.rows_dir.mkdir(parents=True, exist_ok=True)
     if options.coverage:
-        coverage(options.out)
+        coverage(options.out, range(options.first_seed, options.first_seed + options.seeds))
         return
     if options.graphs:
         graphs(options.out, range(options.first_seed, options.first_seed + options.seeds))
