@@ -1,7 +1,8 @@
 """Synthetic rows beside those of MST and AIM (dpmm), at the same epsilon and delta, on the same public levels.
 
     python benchmarks/synthetic.py [--out synthetic.csv] [--data adult child insurance] [--epsilons 1 0.3 3] [--seeds 5]
-                                   [--first-seed 1] [--rows-dir build/synthetic] [--mst 2] [--coverage | --graphs]
+                                   [--first-seed 1] [--rows-dir build/synthetic] [--mst 2]
+                                   [--coverage | --graphs | --raw-adult]
 
 For each data set and tool: total variation of one-, two- and three-way tables from the real rows; for adult the AUC of
 a gradient boosting trained on synthetic rows and tested on real ones that nobody was shown; SDMetrics' column shapes
@@ -16,6 +17,8 @@ from __future__ import annotations
 
 import argparse
 import csv
+import gzip
+import io
 import itertools
 import json
 import os
@@ -165,6 +168,79 @@ def judged(table: Table, rows: np.ndarray) -> dict[str, object]:
     if table.held_out is not None:  # real rows to learn from are not those that were held out
         found["auc"] = round(prediction(table, table.rows if rows is table.other else rows), 4)
     return {**found, **quality(table, rows)}
+
+
+# --------------------------------------------------------------------------------------------------------- raw Adult
+
+
+def raw_adult(out: Path, seeds: range) -> None:
+    """The census file as it is, by the plan of the guide: half of it is published, the other half judges."""
+    plan = hg.Plan.load(Path(__file__).parents[1] / "docs" / "guide" / "adult.toml")
+    names = list(plan.text.names)
+    numbers = [column.name for column in plan.columns if not column.levels and column.name in names]
+    read = pa.csv.ReadOptions(column_names=names)
+    words = pa.csv.ConvertOptions(null_values=["", "?"], strings_can_be_null=True)
+    with gzip.open(DATA / "adult" / "adult.data.gz", "rt") as file:
+        text = "\n".join(line.replace(", ", ",") for line in file.read().splitlines() if line)
+    every = pa.csv.read_csv(io.BytesIO(text.encode()), read_options=read, convert_options=words)
+    half = np.random.default_rng(0).permutation(every.num_rows)
+    given, other = every.take(half[: len(half) // 2]), every.take(half[len(half) // 2 :])
+    judge_mixed(out, "real rows", 0.0, 0, given, other, other, numbers)
+    for seed in seeds:
+        with tempfile.TemporaryDirectory() as folder:
+            release = hg.publish(given, plan, Path(folder) / "r", simulate_seed=seed)
+            made = Synthesis(release, given.num_rows, seed)
+            started = time.process_time()
+            rows = made.table().select(names)
+            cost = time.process_time() - started
+            worst = made.check.worst if made.check else 0.0
+        judge_mixed(out, "hazeglass", 1.0, seed, given, rows, other, numbers, worst=round(worst, 2), cpu=cost)
+
+
+def judge_mixed(
+    out: Path,
+    tool: str,
+    epsilon: float,
+    seed: int,
+    given: pa.Table,
+    rows: pa.Table,
+    held_out: pa.Table,
+    numbers: list[str],
+    worst: float = 0.0,
+    cpu: float = 0.0,
+) -> None:
+    """AUC of income and SDMetrics' scores; real rows learn from those that were published."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+    from sklearn.metrics import roc_auc_score
+
+    known = {name: sorted(set(given[name].drop_null().to_pylist())) for name in given.column_names}
+
+    def features(table: pa.Table) -> tuple[np.ndarray, np.ndarray]:
+        columns = []
+        for name in given.column_names[:-1]:
+            cells = table[name].to_pylist()
+            places = {word: float(k) for k, word in enumerate(known[name])}
+            as_number = name in numbers
+            columns.append([np.nan if c is None else float(c) if as_number else places.get(c, np.nan) for c in cells])
+        return np.array(columns).T, np.array([c == ">50K" for c in table[given.column_names[-1]].to_pylist()])
+
+    x, y = features(given if tool == "real rows" else rows)
+    apart = [name not in numbers for name in given.column_names[:-1]]
+    model = HistGradientBoostingClassifier(random_state=0, categorical_features=apart).fit(x, y)
+    hidden, truth = features(held_out)
+    auc = float(roc_auc_score(truth, model.predict_proba(hidden)[:, 1]))
+    scores: dict[str, float] = {}
+    if python := os.environ.get("HAZEGLASS_SDMETRICS_PYTHON"):
+        with tempfile.TemporaryDirectory() as folder:
+            paths = Path(folder) / "real.csv", Path(folder) / "made.csv"
+            for path, one in zip(paths, (given, rows), strict=True):
+                pa.csv.write_csv(one, path)
+            worker = Path(__file__).parent / "tools" / "sdmetrics_score.py"
+            command = [python, str(worker), *map(str, paths), *numbers]
+            done = subprocess.run(command, capture_output=True, text=True, check=True)
+            scores = json.loads(done.stdout.splitlines()[-1])
+    key = {"data": "raw adult", "tool": tool, "epsilon": f"{epsilon:g}", "seed": str(seed)}
+    add(out, {**key, "auc": round(auc, 4), **scores, "worst": worst, "cpu_draw": round(cpu, 1)})
 
 
 # ---------------------------------------------------------------------------------------------------------- coverage
@@ -364,12 +440,16 @@ def main() -> None:
     parser.add_argument("--aim", type=int, default=0, help="releases of AIM; slow")
     parser.add_argument("--coverage", action="store_true")
     parser.add_argument("--graphs", action="store_true", help="graphs from rows beside those from releases")
+    parser.add_argument("--raw-adult", action="store_true", help="the census file as it is, beside its other half")
     parser.add_argument("--first-seed", type=int, default=1)
     options = parser.parse_args()
     options.out.parent.mkdir(parents=True, exist_ok=True)
     options.rows_dir.mkdir(parents=True, exist_ok=True)
     if options.coverage:
         coverage(options.out, range(options.first_seed, options.first_seed + options.seeds))
+        return
+    if options.raw_adult:
+        raw_adult(options.out, range(options.first_seed, options.first_seed + options.seeds))
         return
     if options.graphs:
         graphs(options.out, range(options.first_seed, options.first_seed + options.seeds))
