@@ -1,6 +1,7 @@
 """Rows from a release obey every bound, level and type, have what was released, and go where they may."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 import hazeglass as hg
 from hazeglass.analyst.rows_package import write_comparison, write_package
+from hazeglass.analyst.rows_picture import pictures
 from hazeglass.analyst.synthesize import Synthesis
 from hazeglass.errors import ConvergenceWarning, InputError, OutputError
 from simulate import simulate
@@ -180,6 +182,36 @@ def test_exact_rows_have_exactly_the_released_mean_and_covariance():
     np.testing.assert_allclose(*found, rtol=1e-9)
 
 
+def test_copies_lie_about_the_released_tables_where_single_rows_are_drawn_towards_independence():
+    """Else an interval from copies could not hold a weak dependence."""
+    rng, n = np.random.default_rng(6), 2000
+    names = "abcd"
+    data = pa.table({name: rng.choice(["no", "yes"], size=n) for name in names})
+    columns = [hg.Column(name, "binary", levels=["no", "yes"]) for name in names]
+    released = simulate(data, plan(0.3, [replace(one, kind="categorical") for one in columns]), 2)
+    moments = released.moments()
+    given = np.triu(moments[-1].second[::2, ::2], 1)[np.triu_indices(4, 1)] - 0.25
+
+    def gaps(copy):
+        tables = Synthesis(released, n, 5, copy=copy).made.tables
+        return np.array([tables.share_of(i, j)[0, 0] - 0.25 for i in range(4) for j in range(i + 1, 4)])
+
+    copies = np.array([gaps(copy) for copy in range(1, 30)])
+    assert np.all(np.ptp(copies, axis=0) > 0)
+    assert np.corrcoef(copies.mean(axis=0), given)[0, 1] > 0.9
+    spread = copies.std(axis=0, ddof=1).mean()
+    assert 0.6 < spread / moments[-1].second_noise_sd[0, -1] < 1.5
+
+
+def test_all_rounds_of_counts_get_noise_in_copies_and_missing_cells_only_where_there_are_some(release):
+    known, copy = release.marginals(), Synthesis(release, 10, 1, copy=1).marginals
+    for one, other in zip(known, copy, strict=True):
+        for before, after in zip(one.rounds, other.rounds, strict=True):
+            assert np.all(before.counts != after.counts)
+            assert before.missing == after.missing
+    assert len(known[-1].rounds) > 1
+
+
 def test_copies_differ_by_the_noise_and_average_to_the_release(release):
     shares = [
         np.mean(np.array(Synthesis(release, 1000, 3, copy=k).table()["colour"].to_pylist()) == "red")
@@ -234,6 +266,18 @@ def test_a_single_file_is_written_where_one_is_named(release, tmp_path):
     obeys(pa.parquet.read_table(tmp_path / "rows.parquet"), release.columns)
     with pytest.raises(OutputError, match="need a folder"):
         write_package(release, tmp_path / "more.csv", 50, 1, copies=2)
+
+
+def test_pairs_of_ordered_columns_are_pictured_too():
+    rng = np.random.default_rng(1)
+    x = rng.standard_normal(1000)
+    data = pa.table({"x": x, "y": x + rng.standard_normal(1000), "k": rng.poisson(3, 1000)})
+    columns = [hg.Column(name, "continuous", lower=-5, upper=5) for name in "xy"]
+    made = Synthesis(simulate(data, plan(2.0, [*columns, hg.Column("k", "integer", lower=0, upper=9)]), 1), 800, 3)
+    text = str(pictures(made))
+    assert text.count("<figure>") == 3 + 3
+    assert "from 4:" in text  # bars of whole numbers begin at one
+    assert "-0.5" not in text
 
 
 def test_nothing_is_written_into_a_release(release, tmp_path):

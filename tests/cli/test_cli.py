@@ -182,6 +182,21 @@ def test_a_curved_release_keeps_the_columns_of_every_graph_and_adds_two(desk):
     assert (desk / "plain" / "edges.csv").read_text().splitlines()[0].replace('"', "") == f"{FIXED},strength"
 
 
+def test_a_comparison_takes_no_options_for_rows_it_does_not_write(desk):
+    publish(desk)
+    for more in (("--copies", "2"), ("--complete",), ("--format", "csv"), ("--exact",)):
+        done = hazeglass(
+            "synthesize", "release", "--rows", "9", "--out", "look", "--compare", "data.csv", *more, cwd=desk
+        )
+        assert done.returncode == 2
+        assert "writes no rows" in done.stderr
+        assert not (desk / "look").exists()
+    done = hazeglass("synthesize", "release", "--rows", "9", "--out", "look", "--compare", "data.csv", cwd=desk)
+    assert done.returncode == 0, done.stderr
+    assert "publisher-only.html" in done.stdout
+    assert "do not hand it over" in done.stdout
+
+
 def test_verify_and_recover_refuse_a_changed_byte(desk):
     publish(desk)
     part = desk / "release" / "moments.parquet"

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import multivariate_normal
 
+from hazeglass.features.marginal import normal_means
 from hazeglass.markov import tables
 from hazeglass.markov.tables import Estimates
 
@@ -54,6 +55,18 @@ def test_tables_of_normal_scores_are_those_of_the_normal_distribution(rho):
     ends = np.clip(ndtri(ranks), -9, 9), np.clip(ndtri(others), -9, 9)
     below = normal.cdf(np.stack(np.meshgrid(*ends, indexing="ij"), axis=2))
     np.testing.assert_allclose(found, np.diff(np.diff(below, axis=0), axis=1), atol=4e-3)
+
+
+def test_leaves_tell_less_than_scores_by_what_is_made_up_for():
+    """Cells are drawn evenly inside leaves; lumps are leaves in the data as well."""
+    ranks = tables.cut([], 16)
+    kept, means = tables.told(ranks, []), normal_means(ranks[:-1], ranks[1:])
+    assert kept == pytest.approx(float(np.diff(ranks) @ means**2), abs=1e-3)
+    assert 0.97 < kept < 0.99
+    made = tables.of_normals(ranks, ranks, 0.6 / kept**2, 0.0)
+    assert means @ made @ means == pytest.approx(0.6, abs=5e-3)
+    lumps = [(1e-5, 0.7)]
+    assert tables.told(tables.cut(lumps, 16), lumps) > kept
 
 
 def test_scores_within_levels_have_the_released_covariances():

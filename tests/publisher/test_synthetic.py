@@ -6,11 +6,15 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
-from scipy.stats import ks_2samp
+from scipy.special import ndtri
+from scipy.stats import ks_2samp, rankdata
 
 import hazeglass as hg
 from bundle.forgery import reseal
+from hazeglass.analyst.covariance import Measured
+from hazeglass.analyst.pooling import pool
 from hazeglass.bundle.synthetic import synthetic_rows
+from hazeglass.bundle.targets import numbers_of
 from hazeglass.errors import BundleError, DataError, PlanError
 from hazeglass.features.clipping import widen
 from simulate import simulate
@@ -172,3 +176,23 @@ def test_a_note_that_no_plan_leads_to_is_refused(publish, change):
     reseal(made.path)
     with pytest.raises(BundleError, match="in a way that no plan leads to"):
         hg.load(made.path)
+
+
+def test_rows_have_the_correlations_of_all_stages_and_not_of_the_last_alone(make_plan):
+    """As recover pools them, so that a graph from rows is nearly that of the release."""
+    rng = np.random.default_rng(4)
+    loads = np.eye(6) + 0.8 * np.eye(6, k=1)
+    data = pa.table({f"x{k}": column for k, column in enumerate((rng.standard_normal((3000, 6)) @ loads).T)})
+    columns = [{"name": name, "kind": "continuous", "lower": -6.0, "upper": 6.0} for name in data.column_names]
+    release = simulate(data, make_plan(form="synthetic", budget={"mu": 0.2}, columns_as=columns), seed=2)
+    moments, measured = release.moments(), Measured.of(release)
+    pooled = pool(measured.stages, measured.n).covariance
+    alone = numbers_of(release.manifest, moments[-1:]).covariance
+    drawn = np.corrcoef(ndtri((rankdata(np.column_stack(release.table().columns), axis=0) - 0.5) / 3000), rowvar=False)
+    assert len(moments) > 2
+
+    def apart(covariance):
+        one, other = np.sqrt(np.diag(covariance)), np.sqrt(np.diag(pooled))
+        return np.abs(covariance / np.outer(one, one) - pooled / np.outer(other, other)).max()
+
+    assert apart(drawn) < 0.4 * apart(alone)

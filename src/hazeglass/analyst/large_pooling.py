@@ -34,7 +34,8 @@ from hazeglass._arrays import (
     triangle_of,
 )
 from hazeglass.analyst.large_lengths import Lengths, covariance_of_stage, length_by, lengths
-from hazeglass.analyst.pooling import LEAST_NOISE, UNDOING, StageMoments, is_loud
+from hazeglass.analyst.pooling import StageMoments, is_loud
+from hazeglass.features.clipping import LEAST_NOISE, UNDOING
 
 _LEADING = 12  # products of errors
 _FADED = 1e-5  # relative: a product of errors below that changes no digit that is shown
@@ -209,7 +210,7 @@ def _alike(told: list[tuple[StageMoments, Lengths]], n: int) -> Estimate:
 
 
 def _scale(own: Array, last: Array, noise: Array | float, noise_last: Array | float) -> float:
-    """What to multiply a stage by so that its variances are, over all, those of the last (:func:`pooling._scales`)."""
+    """What to multiply a stage by: :func:`clipping.stage_scales` of one stage, from its diagonal."""
     weight = 1 / (noise + noise_last)
     square = float((weight * own**2).sum())
     clean = square - float((weight * noise * (0 * own + 1)).sum())

@@ -20,14 +20,12 @@ from typing import Any
 import numpy as np
 
 from hazeglass.analyst.error_model import ErrorModel, widened_error
-from hazeglass.features.clipping import widen
+from hazeglass.features.clipping import LEAST_NOISE, stage_doubts, stage_scales, widen
 from hazeglass.glasso.linalg import FloatArray
 
-UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
 _DRAWS, _FEWEST_DRAWS, _SEED = 50, 3, 20_241_118
 _MOST_ROWS = 100  # columns whose pairs say what noise does to products
 _LOUD = 0.3
-LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
 
 
 @dataclass(frozen=True, eq=False)
@@ -169,12 +167,12 @@ def pool(stages: Sequence[StageMoments], n: int, alike: FloatArray | None = None
     basis, back = _basis(last)
     values = np.array([back @ one.covariance @ back.T for one in kept])
     noise = np.maximum([_carried(one.noise, back).entry_variance for one in kept], LEAST_NOISE)
-    scale = _scales(values, noise)
+    scale = stage_scales(values, noise)
     values, noise = values * scale[:, None, None], noise * scale[:, None, None] ** 2
     sampling = np.array([_carried(one.sampling, back).entry_variance for one in kept])
     common = sampling.min(axis=0)  # the same rows: this error does not average out; clipping adds to it
     noise += sampling - common
-    doubt = noise + [UNDOING**2 * np.outer(own, own) for own in (np.abs(np.diag(value)) for value in values)]
+    doubt = stage_doubts(values, noise)
     weights = 1 / doubt
     weights /= weights.sum(axis=0)
     middle = np.sum(weights * values, axis=0)
@@ -224,22 +222,6 @@ def inflation(carried: Sequence[ErrorModel], back: FloatArray, weights: FloatArr
 def is_loud(stage: StageMoments) -> bool:
     """Whether noise alone can make clipped moments that no rows have: its largest eigenvalue beside variances of 1."""
     return 2 * math.sqrt(len(stage.mean)) * stage.noise_sd > _LOUD
-
-
-def _scales(values: FloatArray, noise: FloatArray) -> FloatArray:
-    """What to multiply each stage by so that its variances are, over all, those of the last.
-
-    How much length clipping took from rows depends on how their lengths are distributed, and a wrong model of that
-    leaves a wrong scale before it leaves anything else. Correlations do not depend on the scale.
-    """
-    own, variance = np.diagonal(values, axis1=1, axis2=2), np.diagonal(noise, axis1=1, axis2=2)
-    weight = 1 / (variance + variance[-1])
-    square = np.sum(weight * own**2, axis=1)
-    clean = square - np.sum(weight * variance, axis=1)
-    told = clean > square / 2  # else there is more noise than variance, and one scale is as good as another
-    found = np.where(told, np.sum(weight * own * own[-1], axis=1) / np.where(told, clean, 1.0), 1.0)
-    found[-1] = 1.0
-    return np.asarray(np.clip(found, 0.5, 2.0))
 
 
 def _basis(last: Undone) -> tuple[FloatArray, FloatArray]:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FORMATS = ("parquet", "csv")
+PAGE = "publisher-only.html"
 _TYPES = {"int64": "integer", "double": "number", "string": "string"}
 
 NOTE = """\
@@ -221,5 +222,5 @@ def write_comparison(release: Release, raw: Path, out: Path, rows: int, seed: in
     cells, names = raw_cells(raw, release.columns)
     made = Synthesis(release, rows, seed)
     with new_folder(out) as folder:
-        (folder / "publisher-only.html").write_text(str(comparison(made, cells, names)), encoding="utf-8", newline="\n")
+        (folder / PAGE).write_text(str(comparison(made, cells, names)), encoding="utf-8", newline="\n")
     return made

@@ -12,9 +12,10 @@ import numpy.typing as npt
 
 from hazeglass.analyst.synthesize import Synthesis
 from hazeglass.bundle.columns import Column, unit_step
-from hazeglass.bundle.fields import FieldRows
+from hazeglass.bundle.synthetic import NormalRows
 from hazeglass.errors import DataError, InputError, quotes_no_cell
 from hazeglass.features.marginal import Marginal
+from hazeglass.markov.tables import of_normals
 from hazeglass.present.pages import Page
 from hazeglass.present.synthetic_page import Margin, PairOfTables, synthetic_page
 
@@ -22,7 +23,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 FloatArray = npt.NDArray[np.float64]
-_MOST_PAIRS, _MOST_MARGINS, _BARS, _BLOCKS, _MOST_LEVELS = 9, 60, 12, 8, 24
+_MOST_PAIRS, _MOST_MARGINS, _BARS, _BLOCKS, _MOST_LEVELS, _EVEN = 9, 60, 12, 8, 24, 8
+
+
+def _digits(number: float) -> int:
+    """How many a whole number has."""
+    return len(f"{abs(number):.0f}")
 
 
 class _Bins:
@@ -37,10 +43,12 @@ class _Bins:
         low, high = (-0.9, 0.9) if known is None else map(float, known.quantile(np.array([0.01, 0.99])))
         unit: FloatArray = low + (high - low) * np.arange(_BARS - 1, dtype=np.float64) / (_BARS - 2)
         step = unit_step(column, "scores")
-        if step:  # between values, not through them
-            unit = np.unique(np.asarray(-1 + step * (np.rint((unit + 1) / step - 0.5) + 0.5), dtype=np.float64))
+        if step:  # between values, not through them, and none below the least
+            number = np.unique(np.clip(np.rint((unit + 1) / step - 0.5), 0, max(np.rint(2 / step) - 1, 0)))
+            unit = np.asarray(-1 + step * (number + 0.5), dtype=np.float64)
         self.edges = np.asarray(column.centre + column.half_width * unit)
-        shown = [f"{edge:.3g}" for edge in self.edges]
+        begin = self.edges + (column.half_width * step / 2 if step else 0.0)
+        shown = [f"{start:.{_digits(start) if step and not column.transform else 3}g}" for start in begin]
         self.labels = [f"below {shown[0]}", *(f"from {low}" for low in shown)]
 
     def of(self, cells: FloatArray) -> npt.NDArray[np.int64]:
@@ -71,8 +79,8 @@ def pictures(made: Synthesis) -> Page:
     for k, (column, known) in enumerate(zip(made.manifest.columns, made.marginals, strict=False)):
         bins = _Bins(column, known)
         margins.append(Margin(column.label, bins.labels, bins.released(known), bins.shares(blocks[:, k])))
-    title = f"{made.manifest.title}: synthetic rows"
-    return synthetic_page(title, "released", made.rows, margins[:_MOST_MARGINS], _released_pairs(made), made.checked())
+    title, pairs = f"{made.manifest.title}: synthetic rows", _released_pairs(made, blocks)
+    return synthetic_page(title, "released", made.rows, margins[:_MOST_MARGINS], pairs, made.checked())
 
 
 def comparison(made: Synthesis, real: FloatArray, names: Sequence[str]) -> Page:
@@ -118,24 +126,44 @@ def _pair(
     return PairOfTables((columns[i].label, columns[j].label), (bins[i].labels, bins[j].labels), one, other)
 
 
-def _released_pairs(made: Synthesis) -> list[PairOfTables]:
-    """The strongest pairs of a field, leaf by leaf."""
-    rows = made.made
-    if not isinstance(rows, FieldRows) or made.check is None:
-        return []
+def _released_pairs(made: Synthesis, drawn: FloatArray) -> list[PairOfTables]:
+    """The strongest pairs: of a field leaf by leaf, of normal numbers between even ranks."""
+    rows, columns = made.made, made.manifest.columns
+    if isinstance(rows, NormalRows):
+        return [] if made.exact or made.manifest.scale == "public" else _normal_pairs(rows, columns, drawn)
+    assert made.check is not None
     tables, found = rows.tables, []
     for i, j in made.check.agreement:
         if max(tables.sizes[i], tables.sizes[j]) <= _MOST_LEVELS:
             released = tables.share_of(i, j)
             found.append((_strength(released), i, j, released, made.check.drawn[i, j]))
     found.sort(key=lambda one: -one[0])
-    columns = made.manifest.columns
-    labels = [list(one.levels) if not one.ordered else [f"leaf {k + 1}" for k in range(size)] for one, size in
+    labels = [list(one.levels) if not one.ordered else _leaves(size) for one, size in
               zip(columns, tables.sizes, strict=True)]  # fmt: skip
     return [
         PairOfTables((columns[i].label, columns[j].label), (labels[i], labels[j]), released, drawn)
         for _, i, j, released, drawn in found[:_MOST_PAIRS]
     ]
+
+
+def _normal_pairs(rows: NormalRows, columns: Sequence[Column], drawn: FloatArray) -> list[PairOfTables]:
+    ends, even = np.linspace(0, 1, _EVEN + 1), np.full(_EVEN, 1 / _EVEN)
+    order = np.argsort(np.argsort(drawn, axis=0, kind="stable"), axis=0, kind="stable")
+    place = np.minimum(order * _EVEN // len(drawn), _EVEN - 1)
+    correlation, found = rows.root @ rows.root.T, []
+    for i, j in combinations(range(len(columns)), 2):
+        found.append((abs(float(correlation[i, j])), i, j))
+    labels, pairs = _leaves(_EVEN), []
+    for _, i, j in sorted(found, key=lambda one: -one[0])[:_MOST_PAIRS]:
+        table = of_normals(ends, ends, float(correlation[i, j]), 0.0)
+        made = np.bincount(place[:, i] * _EVEN + place[:, j], minlength=_EVEN**2).reshape(_EVEN, _EVEN) / len(drawn)
+        given = np.outer(even, even) if table is None else table
+        pairs.append(PairOfTables((columns[i].label, columns[j].label), (labels, labels), given, made))
+    return pairs
+
+
+def _leaves(size: int) -> list[str]:
+    return [f"leaf {k + 1}" for k in range(size)]
 
 
 # -------------------------------------------------------------------------------------- real rows, for a publisher

@@ -27,8 +27,7 @@ from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.synthetic import NormalRows, synthetic_rows, warn_of
 from hazeglass.bundle.targets import present
 from hazeglass.errors import InputError
-from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, marginal_of
+from hazeglass.features.marginal import Levels, Marginal, marginal_of, often_missing
 from hazeglass.markov.draw import Check
 
 if TYPE_CHECKING:
@@ -123,7 +122,10 @@ class Synthesis:
     def marginals(self) -> tuple[Marginal, ...]:
         """What is known of every column."""
         known = self.release.marginals()
-        return known if self.copy == 0 else tuple(_noisier_counts(one, self._rng(k)) for k, one in enumerate(known))
+        if self.copy == 0:
+            return known
+        gaps = often_missing(known)
+        return tuple(_noisier_counts(one, self._rng(k), missing=k in gaps) for k, one in enumerate(known))
 
     def _rng(self, *of: int) -> np.random.Generator:
         return np.random.default_rng((self.seed, self.copy, *of))
@@ -241,9 +243,10 @@ def _noisier(moments: ReleasedMoments, rng: np.random.Generator) -> ReleasedMome
     return replace(moments, mean=mean, second=moments.second + noise)
 
 
-def _noisier_counts(known: Marginal, rng: np.random.Generator) -> Marginal:
-    """The counts of the last round with their noise once more."""
-    last = known.rounds[-1]
-    counts = np.maximum(last.counts + rng.standard_normal(last.counts.size) * last.noise_sd, 0.0)
-    rounds = (*known.rounds[:-1], Counts(last.borders, counts, last.missing, last.noise_sd))
-    return marginal_of(rounds, known.step, levels=type(known) is not Marginal)
+def _noisier_counts(known: Marginal, rng: np.random.Generator, *, missing: bool) -> Marginal:
+    """The counts of all rounds with their noise once more; those of missing cells only where some are missing."""
+    rounds = []
+    for one in known.rounds:
+        noise = one.noise_sd * rng.standard_normal(one.counts.size + 1)
+        rounds.append(replace(one, counts=one.counts + noise[1:], missing=one.missing + missing * float(noise[0])))
+    return marginal_of(rounds, known.step, levels=isinstance(known, Levels))

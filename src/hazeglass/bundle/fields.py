@@ -104,6 +104,11 @@ def _ranks(manifest: Manifest, marginals: Sequence[Marginal]) -> tuple[FloatArra
     )
 
 
+def _told(known: Marginal, cuts: FloatArray | None) -> float:
+    """What cells drawn evenly inside leaves keep of a correlation."""
+    return 1.0 if cuts is None or _two_valued(known) else tables.told(cuts, known.lumps)
+
+
 def _two_valued(known: Marginal) -> bool:
     return known.step >= 2.0
 
@@ -111,7 +116,12 @@ def _two_valued(known: Marginal) -> bool:
 def estimates_of(
     manifest: Manifest, moments: Sequence[ReleasedMoments], marginals: Sequence[Marginal], extra: float = 1.0
 ) -> tables.Estimates:
-    """Shares and tables of a release; `extra` is how many times its stated noise its numbers have."""
+    """Shares and tables of a release; `extra` is how many times its stated noise its numbers have.
+
+    Numbers with more noise than a release has are those of a copy. They are not shrunk: copies are to differ by the
+    noise and to lie about what was released, also where that hardly depends on each other.
+    """
+
     ranks, there = _ranks(manifest, marginals), present(marginals)
     stages = _level_stages(manifest, moments)
     parts = _parts(manifest)
@@ -125,10 +135,10 @@ def estimates_of(
         shares.append(shares_of(known, parts[k], others, stages)[0])
     pairs: dict[tuple[int, int], tuple[FloatArray, float]] = {}
     if manifest.stages[-1].features == "cosines":
-        found = _curved(manifest, moments[-1], ranks, there, extra)
+        found = _curved(manifest, moments, ranks, there, extra)
     else:
         found = [*_of_levels(shares, parts, stages, there, extra)]
-        found += _of_scores(manifest, moments[-1], marginals, ranks, shares, parts, there, extra)
+        found += _of_scores(manifest, moments, marginals, ranks, shares, parts, there, extra)
     for i, j, table, noise in found:
         if table is not None:
             pairs[(i, j) if i < j else (j, i)] = (table if i < j else table.T, noise)
@@ -174,12 +184,17 @@ def _of_levels(
                 both = there[i] * there[j]
                 second = sum(w * one.second[own, other] for w, one in zip(weights, stages, strict=True)) / weights.sum()
                 deviation = (second - np.outer(shares[i], shares[j])) / both
-                yield i, j, tables.of_deviation(deviation, shares[i], shares[j], sd / both), sd / both
+                yield (
+                    i,
+                    j,
+                    tables.of_deviation(deviation, shares[i], shares[j], sd / both, shrink=extra == 1),
+                    sd / both,
+                )
 
 
 def _of_scores(
     manifest: Manifest,
-    moments: ReleasedMoments,
+    moments: Sequence[ReleasedMoments],
     marginals: Sequence[Marginal],
     ranks: Sequence[FloatArray | None],
     shares: Sequence[FloatArray],
@@ -190,29 +205,29 @@ def _of_scores(
     """Two ordered columns, and an ordered column and one of levels."""
     target, box = numbers_of(manifest, moments), manifest.stages[-1].box
     ordered = [k for k, cuts in enumerate(ranks) if cuts is not None]
-    kept = np.array([kept_of(marginals[k], box) for k in ordered])
+    kept = np.array([kept_of(marginals[k], box) * _told(marginals[k], ranks[k]) for k in ordered])
     deviation = np.sqrt(np.maximum(np.diag(target.covariance), FLOOR)) * kept
-    scaled = extra * target.noise / deviation
+    noises, cross_noise = extra * target.noise, extra * target.cross_noise / deviation
     for a, i in enumerate(ordered):
         own = ranks[i]
         assert own is not None
         for b in range(a + 1, len(ordered)):
             other, both = ranks[ordered[b]], there[i] * there[ordered[b]]
             assert other is not None
-            rho = float(target.covariance[a, b] / deviation[a] / deviation[b]) / both
-            noise = float(scaled[a] * scaled[b]) / target.sd / extra / both
+            size = deviation[a] * deviation[b] * both
+            rho, noise = float(target.covariance[a, b] / size), float(noises[a, b] / size)
             cell = noise / math.sqrt((own.size - 1) * (other.size - 1) * own.size)
-            yield i, ordered[b], tables.of_normals(own, other, rho, noise), cell
+            yield i, ordered[b], tables.of_normals(own, other, rho, noise, shrink=extra == 1), cell
         for j, part in parts.items():
             both = there[i] * there[j]
-            noise = float(scaled[a]) / both
+            noise = float(cross_noise[a]) / both
             cross = target.cross[a, part] / deviation[a] / both
-            yield i, j, tables.of_classes(own, shares[j], cross, noise), noise / (own.size - 1)
+            yield i, j, tables.of_classes(own, shares[j], cross, noise, shrink=extra == 1), noise / (own.size - 1)
 
 
 def _curved(
     manifest: Manifest,
-    moments: ReleasedMoments,
+    moments: Sequence[ReleasedMoments],
     ranks: Sequence[FloatArray | None],
     there: FloatArray,
     extra: float,
@@ -225,6 +240,6 @@ def _curved(
             assert own is not None
             assert other is not None
             block = target.covariance[degrees * j : degrees * (j + 1), degrees * i : degrees * (i + 1)] / both
-            noise = extra * target.sd / both
-            found.append((j, i, tables.of_waves(other, own, block, noise), noise / (own.size - 1)))
+            noise = extra * float(target.noise[degrees * i, degrees * j]) / both
+            found.append((j, i, tables.of_waves(other, own, block, noise, shrink=extra == 1), noise / (own.size - 1)))
     return found

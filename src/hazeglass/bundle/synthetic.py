@@ -114,11 +114,13 @@ def synthetic_rows(
     if manifest.drawn_from_field:
         estimates = estimates_of(manifest, moments, marginals, extra)
         return field_rows(manifest, estimates, marginals, note.offset, rows or manifest.n)
-    return _normal_rows(manifest, moments[-1], marginals, rows or manifest.n, exact=note.exact)
+    return _normal_rows(
+        manifest, moments[-1:] if note.exact else moments, marginals, rows or manifest.n, exact=note.exact
+    )
 
 
 def _normal_rows(
-    manifest: Manifest, moments: ReleasedMoments, marginals: Sequence[Marginal], rows: int, *, exact: bool
+    manifest: Manifest, moments: Sequence[ReleasedMoments], marginals: Sequence[Marginal], rows: int, *, exact: bool
 ) -> NormalRows:
     """Widened where rows were clipped, made a covariance if need be."""
     assert manifest.synthetic is not None

@@ -13,9 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hazeglass.bundle.manifest import Column, Manifest, unit_step
+from hazeglass.bundle.manifest import Column, Manifest, Stage, unit_step
 from hazeglass.bundle.moments import ReleasedMoments
-from hazeglass.features.clipping import widen
+from hazeglass.features.clipping import LEAST_NOISE, stage_doubts, stage_scales, widen
 from hazeglass.features.marginal import Marginal, often_missing
 
 FloatArray = npt.NDArray[np.float64]
@@ -29,26 +29,82 @@ _LARGEST_WHOLE = 2.0**53  # rounded cells are moved into this range
 class Numbers:
     """Of the ordered columns on the scale x of a release, before rows were clipped.
 
-    cross  covariances of x with the indicators of levels
-    noise  of the covariances and of `cross`, by rows: an entry (i, j) has noise of about noise_i * noise_j / sd, one of
-           `cross` noise_i, sd being that of a single entry
-    sd     noise of an entry where rows are as they were
+    cross        covariances of x with the indicators of levels
+    noise        standard deviation of the noise in each entry of the covariance
+    cross_noise  the same of `cross`, by rows
     """
 
     mean: FloatArray
     covariance: FloatArray
     cross: FloatArray
     noise: FloatArray
+    cross_noise: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class _Undone:
+    """One stage by itself, widened if rows were clipped, and mapped back.
+
+    carry  what a product of the stage's own entries became on the way, on either side
+    told   whether clipping could be undone
+    """
+
+    mean: FloatArray
+    covariance: FloatArray
+    cross: FloatArray
+    carry: FloatArray
     sd: float
+    told: bool
 
 
-def numbers_of(manifest: Manifest, moments: ReleasedMoments) -> Numbers:
-    """By the last stage: widened if rows were clipped and it can be done, and mapped back."""
-    stage, n = manifest.stages[-1], manifest.n
+def numbers_of(manifest: Manifest, moments: Sequence[ReleasedMoments]) -> Numbers:
+    """By the last stage and all of its kind, pooled entry by entry by their noise, in the last one's own coordinates.
+
+    Stages are shaped by those before them, so that there the noise of each is nearly independent from entry to entry.
+    """
+    given = zip(manifest.stages[-len(moments) :], moments, strict=True)
+    every = [_undone(stage, one, manifest.n) for stage, one in given if stage.features == manifest.stages[-1].features]
+    kept = [one for one in every if one.told] or every[-1:]
+    p, last = manifest.stages[-1].scored, moments[-1].map
+    there = np.eye(p) if last is None else last[:p, :p]
+    back = np.eye(p) if last is None else np.linalg.inv(there)
+    carried = [there @ one.carry for one in kept]
+    noise = np.array([one.sd**2 * _spread(carry) for one, carry in zip(kept, carried, strict=True)])
+    values = np.array([there @ one.covariance @ there.T for one in kept])
+    scale = stage_scales(values, noise)
+    values, noise = values * scale[:, None, None], noise * scale[:, None, None] ** 2
+    weights = 1 / stage_doubts(values, noise)
+    weights /= weights.sum(axis=0)
+    error = np.sum(weights**2 * noise, axis=0)
+    lengths = np.array([np.sum(carry**2, axis=1) for carry in carried])
+    cross_noise = np.array([one.sd**2 for one in kept])[:, None] * lengths * scale[:, None]
+    shares = 1 / np.maximum(cross_noise, LEAST_NOISE)
+    shares /= shares.sum(axis=0)
+    cross = sum(
+        (share * root)[:, None] * (there @ one.cross)
+        for share, root, one in zip(shares, np.sqrt(scale), kept, strict=True)
+    )
+    return Numbers(
+        kept[-1].mean,
+        back @ np.sum(weights * values, axis=0) @ back.T,
+        np.asarray(back @ cross),
+        np.sqrt(back**2 @ error @ (back**2).T),
+        np.sqrt(back**2 @ np.sum(shares**2 * cross_noise, axis=0)),
+    )
+
+
+def _spread(carry: FloatArray) -> FloatArray:
+    """Variances of the entries of carry E carry^T, those of the symmetric E being 1, and 2 on its diagonal."""
+    gram = carry @ carry.T
+    own = np.diag(gram)
+    return np.maximum(np.outer(own, own) + gram**2, LEAST_NOISE)
+
+
+def _undone(stage: Stage, moments: ReleasedMoments, n: int) -> _Undone:
     p = stage.scored
     first, second, noise = moments.mean[:p], moments.second[:p, :p], moments.mean_noise_sd[:p]
     cross = moments.second[:p, p:] - np.outer(first, moments.mean[p:])
-    undone = np.eye(p)
+    carry = np.eye(p)
     widening = widen(second, stage.radius, first) if stage.clipped and p else None
     if widening is None:
         mean = first
@@ -56,14 +112,14 @@ def numbers_of(manifest: Manifest, moments: ReleasedMoments) -> Numbers:
     else:
         mean, covariance = widening.mean, widening.row_covariance(n, noise)
         kept = np.sqrt(widening.shrink) @ widening.squares / len(widening.shrink)
-        undone = (widening.vectors / kept) @ widening.vectors.T
-        cross = undone @ cross
+        carry = (widening.vectors / kept) @ widening.vectors.T
+        cross = carry @ cross
     mean = mean + np.array(stage.centre[:p])
     if moments.map is not None:
         back = np.linalg.inv(moments.map[:p, :p])
-        mean, covariance, cross, undone = back @ mean, back @ covariance @ back.T, back @ cross, back @ undone
-    sd = float(moments.second_noise_sd[0, -1])
-    return Numbers(mean, covariance, np.asarray(cross), sd * np.sqrt(np.sum(undone**2, axis=1)), sd)
+        mean, covariance, cross, carry = back @ mean, back @ covariance @ back.T, back @ cross, back @ carry
+    sd = max(float(moments.second_noise_sd[0, -1]), LEAST_NOISE)
+    return _Undone(mean, covariance, np.asarray(cross), carry, sd, widening is not None or not stage.clipped)
 
 
 def kept_of(known: Marginal, box: float | None) -> float:

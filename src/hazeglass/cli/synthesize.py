@@ -35,10 +35,18 @@ def synthesize(
     """
     import secrets
 
-    from hazeglass.analyst.rows_package import check_rows_place, write_comparison, write_package
+    from hazeglass.analyst.rows_package import PAGE, check_rows_place, write_comparison, write_package
     from hazeglass.bundle.reader import load
+    from hazeglass.errors import InputError
 
     check_rows_place(out)
+    if compare is not None and (
+        copies > 1 or exact or complete or form != "parquet" or out.suffix in (".csv", ".parquet")
+    ):
+        raise InputError(
+            "--compare makes a folder with one page and writes no rows. Leave --copies, --exact, --complete and "
+            "--format out, and name a folder."
+        )
     loaded = load(release, key=key)
     number = secrets.randbelow(2**53) if seed is None else seed
     with printer.steps("drawing rows") as progress:
@@ -58,6 +66,13 @@ def synthesize(
             )
         for one in made:
             one.warn()
+    if compare is not None:
+        printer.say(
+            f"Wrote {plain(out / PAGE)}: real rows beside {rows:,} synthetic ones, seed {number}. No noise protects "
+            "what is on it: do not hand it over."
+        )
+        printer.answer({"out": str(out / PAGE), "checked": [one.checked() for one in made]})
+        return
     what = f"{rows:,} rows" if copies == 1 else f"{copies} times {rows:,} rows"
     checked = [one.checked() for one in made]
     if checked[0]["model"].endswith("field"):

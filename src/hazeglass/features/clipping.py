@@ -29,6 +29,8 @@ _TOLERANCE = 1e-8
 _FAR = 0.1  # a squared mean beyond this share of the rows' squared length needs the full covariance
 _MATCHED = 1e-5
 _PATIENCE, _GAIN = 30, 0.8  # steps in which the worst entry must come so much closer
+LEAST_NOISE = 1e-24  # variance: a stage without any noise still has a finite weight
+UNDOING = 0.006  # relative error of undoing, an integral over a sample of points; stages may differ by that
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,3 +211,28 @@ def _in_eigenbasis(
     squares /= np.maximum(squares.mean(axis=0), np.finfo(float).tiny)
     narrow = np.einsum("ia,ij,ja->a", vectors, second, vectors)
     return Widening(vectors, narrow, values, vectors.T @ mean, squares, shrink)
+
+
+# ------------------------------------------------------------------------------------------- several stages together
+
+
+def stage_scales(values: FloatArray, noise: FloatArray) -> FloatArray:
+    """What to multiply each stage's covariance by so that its variances are, over all, those of the last.
+
+    How much length clipping took from rows depends on how their lengths are distributed, and a wrong model of that
+    leaves a wrong scale before it leaves anything else. Correlations do not depend on the scale. `noise` are variances.
+    """
+    own, variance = np.diagonal(values, axis1=1, axis2=2), np.diagonal(noise, axis1=1, axis2=2)
+    weight = 1 / (variance + variance[-1])
+    square = np.sum(weight * own**2, axis=1)
+    clean = square - np.sum(weight * variance, axis=1)
+    told = clean > square / 2  # else there is more noise than variance, and one scale is as good as another
+    found = np.where(told, np.sum(weight * own * own[-1], axis=1) / np.where(told, clean, 1.0), 1.0)
+    found[-1] = 1.0
+    return np.asarray(np.clip(found, 0.5, 2.0))
+
+
+def stage_doubts(values: FloatArray, noise: FloatArray) -> FloatArray:
+    """Variances of every stage's entries about the rows' covariance: by noise, and by undoing its clipping."""
+    own = np.abs(np.diagonal(values, axis1=1, axis2=2))
+    return noise + UNDOING**2 * own[:, :, None] * own[:, None, :]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +24,7 @@ FloatArray = npt.NDArray[np.float64]
 _RAKES, _PARTS = 30, 8
 _LEAST = 0.02  # of its noise: what a cell holds at least that noise may have emptied
 _NARROW, _FAR = 0.2, 3.0  # the least spread of a level's scores, and how far out their mean can lie
-_STRONGEST, _TINY = 0.998, 1e-30
+_STRONGEST, _TINY, _EDGE, _NEAR = 0.998, 1e-30, 9.0, 1e-3
 _LARGEST_OFFSET = 1 << 20
 
 
@@ -98,16 +99,21 @@ def raked(table: FloatArray, rows: FloatArray, columns: FloatArray, noise: float
     return np.asarray(found)
 
 
-def of_deviation(deviation: FloatArray, rows: FloatArray, columns: FloatArray, noise: float) -> FloatArray | None:
+def of_deviation(
+    deviation: FloatArray, rows: FloatArray, columns: FloatArray, noise: float, *, shrink: bool = True
+) -> FloatArray | None:
     """The table of two columns of levels; None where nothing is left of its deviation."""
-    left = shrunk(centred(deviation), noise, (rows.size - 1, columns.size - 1))
+    left = centred(deviation)
+    left = shrunk(left, noise, (rows.size - 1, columns.size - 1)) if shrink else left
     return raked(np.outer(rows, columns) + left, rows, columns, noise) if left.any() else None
 
 
-def of_normals(ranks: FloatArray, others: FloatArray, correlation: float, noise: float) -> FloatArray | None:
+def of_normals(
+    ranks: FloatArray, others: FloatArray, correlation: float, noise: float, *, shrink: bool = True
+) -> FloatArray | None:
     """The table of two ordered columns cut at these ranks, whose scores are normal with this correlation; None where
     noise explains it."""
-    rho = float(shrunk(np.array([[correlation]]), noise, (1, 1))[0, 0])
+    rho = float(shrunk(np.array([[correlation]]), noise, (1, 1))[0, 0]) if shrink else correlation
     if rho == 0.0:
         return None
     rho = float(np.clip(rho, -_STRONGEST, _STRONGEST))
@@ -118,13 +124,17 @@ def of_normals(ranks: FloatArray, others: FloatArray, correlation: float, noise:
     return raked(np.diff(below, axis=2).mean(axis=1) * rows[:, None], rows, columns)
 
 
-def of_classes(ranks: FloatArray, shares: FloatArray, cross: FloatArray, noise: float) -> FloatArray | None:
+def of_classes(
+    ranks: FloatArray, shares: FloatArray, cross: FloatArray, noise: float, *, shrink: bool = True
+) -> FloatArray | None:
     """The table of an ordered column cut at these ranks and one of levels, whose indicators have the covariances
     `cross` with the scores: scores are normal within a level. None where noise explains it."""
-    left = shrunk(cross[None, :] - cross.mean(), noise, (1, shares.size - 1))[0]
+    left = cross - cross.mean()
+    left = shrunk(left[None, :], noise, (1, shares.size - 1))[0] if shrink else left
     if not left.any():
         return None
-    known = shares / np.sqrt(shares**2 + (2 * noise) ** 2)  # a rare level's mean is hardly known: it is drawn to 0
+    doubt = 2 * noise if shrink else 0.0
+    known = shares / np.sqrt(shares**2 + doubt**2 + 1e-18)  # a rare level's mean is hardly known: it is drawn to 0
     means = np.clip(known**2 * left / np.maximum(shares, 1e-9), -_FAR, _FAR)
     means -= shares @ means
     spread = np.sqrt(max(1 - float(shares @ means**2), _NARROW**2))
@@ -132,10 +142,12 @@ def of_classes(ranks: FloatArray, shares: FloatArray, cross: FloatArray, noise: 
     return raked((np.diff(below, axis=1) * shares[:, None]).T, np.diff(ranks), shares)
 
 
-def of_waves(ranks: FloatArray, others: FloatArray, products: FloatArray, noise: float) -> FloatArray | None:
+def of_waves(
+    ranks: FloatArray, others: FloatArray, products: FloatArray, noise: float, *, shrink: bool = True
+) -> FloatArray | None:
     """The table of two ordered columns cut at these ranks from the means of products of their cosines sqrt(2) cos(pi k
     F); None where noise explains them."""
-    left = shrunk(products, noise, (len(products), len(products)))
+    left = shrunk(products, noise, (len(products), len(products))) if shrink else products
     if not left.any():
         return None
     rows, columns = np.diff(ranks), np.diff(others)
@@ -166,6 +178,10 @@ def cut(lumps: Sequence[tuple[float, float]], leaves: int) -> FloatArray:
     return np.array([*kept, 1.0])
 
 
-def scores(ranks: FloatArray) -> FloatArray:
-    """The mean score of each leaf."""
-    return normal_means(ranks[:-1], ranks[1:])
+def told(ranks: FloatArray, lumps: Sequence[tuple[float, float]]) -> float:
+    """Which share of a score's variance its leaf tells: inside a leaf that is no lump rows follow nothing."""
+    share, mean = np.diff(ranks), normal_means(ranks[:-1], ranks[1:])
+    ends = np.clip(ndtri(ranks), -_EDGE, _EDGE)
+    squares = share - np.diff(ends * np.exp(-(ends**2) / 2)) / np.sqrt(2 * np.pi)
+    smooth = [not any(a - _NEAR <= low and high <= b + _NEAR for a, b in lumps) for low, high in pairwise(ranks)]
+    return float(1 - np.sum(np.maximum(squares - share * mean**2, 0.0)[smooth]))
