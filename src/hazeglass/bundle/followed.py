@@ -12,8 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
+from hazeglass.bundle.cells import REACH
 from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
-from hazeglass.bundle.moments import ReleasedMoments
+from hazeglass.bundle.moments import ReleasedMoments, most_rows
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import (
@@ -30,6 +31,8 @@ from hazeglass.features.marginal import (
 from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.units import (
+    RADIUS_QUANTILE,
+    RADIUS_SHARE,
     bisect_radius,
     count_weight,
     counts_distance,
@@ -114,13 +117,14 @@ def _round_shares(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> lis
 
 
 def _mus(manifest: Manifest) -> list[float]:
-    return [one.mu for one in manifest.rounds] + [one.mu for one in manifest.stages]
+    search = [] if manifest.radius_search is None else [manifest.radius_search.mu]
+    return [*search, *(one.mu for one in manifest.rounds), *(one.mu for one in manifest.stages)]
 
 
 def _check_shares(manifest: Manifest, shares: Sequence[float]) -> None:
-    """Each round and stage spends the share of what is left that the rules give it."""
+    """Each search, round and stage spends the share of what is left that the rules give it."""
     squares = np.square(_mus(manifest))
-    _agree("shares of mu", squares / np.cumsum(squares[::-1])[::-1], shares or [1.0])
+    _agree("shares of mu", squares / np.cumsum(squares[::-1])[::-1], shares or [RADIUS_SHARE, 1.0][-len(squares) :])
 
 
 def _check_weights(manifest: Manifest) -> None:
@@ -195,12 +199,16 @@ def search_mu(search: RadiusSearch, manifest: Manifest) -> float:
         return rows
 
     n = answer(grid.size - 1) if unit.name == "person" else manifest.n
-    found = float(grid[bisect_radius(answer, grid.size, search.quantile * n)])
+    found = float(grid[bisect_radius(answer, grid.size, RADIUS_QUANTILE * n)])
     used = [stage.radius for stage in manifest.stages]
-    if not math.isclose(search.radius, found, rel_tol=TOLERANCE) or used != [search.radius]:
+    same = search.quantile == RADIUS_QUANTILE and used == [search.radius]
+    if not (same and math.isclose(search.radius, found, rel_tol=TOLERANCE)):
         raise BundleError("release.json states another clip radius than its search found. Do not rely on it.")
     distance = unit.max_rows * math.sqrt(questions(unit))
     scale = distance / search.mu
     if not scale * (1 - TOLERANCE) <= search.noise_scale <= scale * (1 + TOLERANCE) + 1:  # rounded up
         raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
+    reach = REACH * (search.noise_scale + 2)
+    if not all(-reach <= rows <= most_rows(manifest) + reach for _, rows in search.answers):
+        raise BundleError("release.json has a search with an answer that no noise reaches. Do not rely on it.")
     return distance / search.noise_scale

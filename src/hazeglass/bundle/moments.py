@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -10,20 +11,21 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.cells import REACH
+from hazeglass.bundle.cells import REACH, on_lattice
 from hazeglass.bundle.manifest import Column, Manifest, Stage
 from hazeglass.bundle.series import SEASON_NAMES, Series
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
 from hazeglass.features.marginal import MOST_LEAVES
+from hazeglass.guarantee.lattice import RoundedGaussian
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
-_ENTRIES_AT_ONCE = 1 << 20
+_ENTRIES_AT_ONCE, _LAST_BITS = 1 << 20, 1e-12
 MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
 MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
 MOST_INDICATORS = 127  # levels of a categorical column: their numbers are written in one byte
@@ -133,6 +135,9 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     is_mean = table["right"].is_null().to_numpy()
     if (left < 0).any() or (right[~is_mean] < 0).any():
         raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
+    in_order = np.where(is_mean, left - p, left * (2 * p - left - 1) // 2 + right)
+    if not np.array_equal(in_order, np.arange(-p, p * (p + 1) // 2)):
+        raise BundleError("moments.parquet does not hold every entry once and in order. Ask for a new copy.")
     mean, mean_sd = np.full(p, np.nan), np.full(p, np.nan)
     second, second_sd = np.full((p, p), np.nan), np.full((p, p), np.nan)
     mean[left[is_mean]], mean_sd[left[is_mean]] = value[is_mean], noise[is_mean]
@@ -142,8 +147,9 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     through = np.full((p, p), np.nan)
     through[i, j] = through[j, i] = mapped[~is_mean]
     if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd, through)):
-        raise BundleError("moments.parquet lacks an entry or holds a value that is not a number. Ask for a new copy.")
-    if mapped[is_mean].any() or (not stage.mapped and not np.array_equal(through, np.eye(p))):
+        raise BundleError("moments.parquet holds a value that is not a number. Ask for a new copy.")
+    unsaid = mapped[is_mean].any() or (not stage.mapped and not np.array_equal(through, np.eye(p)))
+    if unsaid or np.signbit(mapped[is_mean] if stage.mapped else mapped).any():
         raise BundleError("moments.parquet holds a map where release.json states none. Do not rely on it.")
     return ReleasedMoments(features, mean, second, mean_sd, second_sd, through if stage.mapped else None)
 
@@ -188,29 +194,42 @@ def released_rows(series: Series | None, rows: int, stages: Sequence[Stage]) -> 
     return pooled_rows(stages) if series is None else rows
 
 
+def whole_scale(scale: float) -> float:
+    """The next whole number: never too little noise, and exact."""
+    return float(math.ceil(scale * (1 + 1e-15)))
+
+
+def noise_of(stage: Stage) -> tuple[RoundedGaussian, RoundedGaussian, RoundedGaussian]:
+    """On the sums of a stage's rows, of their squares, and of products of two features, in lattice steps."""
+    tau, steps = stage.tau, stage.steps
+    scales = tau * steps / stage.mean_weight, math.sqrt(2) * tau * steps**2, tau * steps**2
+    mean, square, other = (RoundedGaussian(whole_scale(scale)) for scale in scales)
+    return mean, square, other
+
+
 def most_rows(manifest: Manifest) -> int:
     """At most how many rows are behind a release, by its public numbers."""
     return manifest.n if manifest.persons is None else manifest.persons * manifest.unit.max_rows
 
 
 def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:
-    """The noise stated beside each moment is that of the stage, and none is larger than rows and noise can make it."""
+    """The noise stated beside each moment is that of the stage; none lies off its lattice, or farther out than rows and
+    noise can make it."""
     stage = manifest.stages[number]
     off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
-    claims = (
-        (released.mean_noise_sd, stage.tau / stage.mean_weight),
-        (np.diag(released.second_noise_sd), np.sqrt(2) * stage.tau),
-        (off_diagonal, stage.tau),
-    )
-    for stated, expected in claims:
-        if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
-            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
+    of_stage = released.mean_noise_sd, np.diag(released.second_noise_sd), off_diagonal
     most, step = most_rows(manifest), 1 / stage.steps
+    for stated, noise, one in zip(of_stage, noise_of(stage), (step, step**2, step**2), strict=True):
+        expected = math.sqrt(noise.variance) * one / stage.rows
+        if stated.size and not (np.ptp(stated) == 0 and math.isclose(stated[0], expected, rel_tol=_LAST_BITS)):
+            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
     mean = most * stage.longest + REACH * (stage.tau / stage.mean_weight + 2 * step)
     second = most * stage.longest**2 + REACH * (np.sqrt(2) * stage.tau + 2 * step**2)
-    for found, largest in ((released.mean, mean), (released.second, second)):
+    for found, largest, one in ((released.mean, mean, step), (released.second, second, step**2)):
         if not np.abs(found).max() <= largest / stage.rows:
             raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
+        if not on_lattice(found, one / stage.rows):
+            raise BundleError("moments.parquet holds a number off its lattice, without noise. Do not rely on it.")
     return released
 
 

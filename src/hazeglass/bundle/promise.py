@@ -33,7 +33,6 @@ from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_sl
 from hazeglass.guarantee.units import (
     CELL_UNITS,
     PERIOD_UNITS,
-    Unit,
     count_weight,
     counts_distance,
     fewest_steps_in_ball,
@@ -352,7 +351,7 @@ def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
 def _moments_mu(manifest: Manifest) -> float:
     """The mu that the noise of all counts and stages, and of the search for a radius, gives together."""
     distance = counts_distance(manifest.unit, columns=len(manifest.columns)) if manifest.rounds else 0.0
-    spent = [_stage_mu(stage, manifest.unit) for stage in manifest.stages]
+    spent = [_stage_mu(stage, manifest) for stage in manifest.stages]
     for one in manifest.rounds:
         if not distance / one.mu * (1 - TOLERANCE) <= one.noise_scale <= distance / one.mu * (1 + TOLERANCE) + 1:
             raise BundleError("release.json has counts of another mu than their noise gives. Do not rely on it.")
@@ -367,8 +366,8 @@ def _moments_mu(manifest: Manifest) -> float:
     return math.hypot(*spent)
 
 
-def _stage_mu(stage: Stage, unit: Unit) -> float:
-    most = count_weight(stage.longest) * (1 + TOLERANCE)
+def _stage_mu(stage: Stage, manifest: Manifest) -> float:
+    unit, most = manifest.unit, count_weight(stage.longest) * (1 + TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person" or stage.lags > 0) or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     if stage.clipped:
@@ -391,4 +390,6 @@ def _stage_mu(stage: Stage, unit: Unit) -> float:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
         )
+    if stage.steps != stage.lattice((manifest.persons or manifest.n) * unit.max_rows):
+        raise BundleError("release.json has a stage on another lattice than its noise asks for. Do not rely on it.")
     return mu
