@@ -75,6 +75,7 @@ def test_entries_stand_in_their_order_and_come_back(monkeypatch):
     [
         (lambda rows: rows[1:], "every entry once and in order"),
         (lambda rows: rows[::-1], "every entry once and in order"),
+        (lambda rows: [{**rows[0], "right_power": 7}, *rows[1:]], "every entry once and in order"),
         (lambda rows: [*rows[:-1], rows[0]], "every entry once and in order"),
         (lambda rows: [{**rows[0], "left": "z"}, *rows[1:]], "names a column"),
         (lambda rows: [{**rows[0], "left_power": 2}, *rows[1:]], "names a column"),

@@ -135,8 +135,7 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     is_mean = table["right"].is_null().to_numpy()
     if (left < 0).any() or (right[~is_mean] < 0).any():
         raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
-    in_order = np.where(is_mean, left - p, left * (2 * p - left - 1) // 2 + right)
-    if not np.array_equal(in_order, np.arange(-p, p * (p + 1) // 2)):
+    if not (_in_order(left, right, p) and np.array_equal(is_mean, table["right_power"].is_null().to_numpy())):
         raise BundleError("moments.parquet does not hold every entry once and in order. Ask for a new copy.")
     mean, mean_sd = np.full(p, np.nan), np.full(p, np.nan)
     second, second_sd = np.full((p, p), np.nan), np.full((p, p), np.nan)
@@ -152,6 +151,13 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     if unsaid or np.signbit(mapped[is_mean] if stage.mapped else mapped).any():
         raise BundleError("moments.parquet holds a map where release.json states none. Do not rely on it.")
     return ReleasedMoments(features, mean, second, mean_sd, second_sd, through if stage.mapped else None)
+
+
+def _in_order(left: IndexArray, right: IndexArray, p: int) -> bool:
+    """The means, whose right is -1, and then the rows of the matrix from the diagonal on."""
+    below, above = left[:p], left[p:]
+    means = np.array_equal(below, np.arange(p)) and bool(np.all(right[:p] == -1))
+    return means and np.array_equal(above * (2 * p - above - 1) // 2 + right[p:], np.arange(p * (p + 1) // 2))
 
 
 def _feature_numbers(table: pa.Table, side: str, features: Sequence[Feature]) -> IndexArray:
@@ -228,7 +234,7 @@ def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) ->
     for found, largest, one in ((released.mean, mean, step), (released.second, second, step**2)):
         if not np.abs(found).max() <= largest / stage.rows:
             raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
-        if not on_lattice(found, one / stage.rows):
+        if not all(on_lattice(row, one / stage.rows) for row in np.atleast_2d(found)):  # few at a time
             raise BundleError("moments.parquet holds a number off its lattice, without noise. Do not rely on it.")
     return released
 
