@@ -406,3 +406,10 @@ def test_the_loss_of_our_worst_sampler_is_within_what_a_reader_accepts():
     losses = [total_variation(kind(2.0**k)) for kind in (RoundedGaussian, DiscreteGaussian) for k in range(-6, 58)]
     assert min(losses) > _LEAST_LOSS_PER_DRAW
     assert max(losses) < _MOST_LOSS_PER_DRAW / 2
+
+
+def test_rows_in_time_are_of_no_single_period(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(rows="series", lags=1), tmp_path / "r")
+    assert hg.load(reseal(release.path)).manifest == release.manifest
+    with pytest.raises(BundleError, match="stacks rows of a table or of one period"):
+        hg.load(reseal(release.path, lambda document: document.update(period={"column": "m", "value": "May"})))

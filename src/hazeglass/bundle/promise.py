@@ -96,8 +96,8 @@ def _check_shape(manifest: Manifest) -> None:
             )
     _check_made_of(manifest)
     of_moments = manifest.scale, manifest.standard, manifest.radius_search
-    if table and manifest.series is not None:
-        raise BundleError("release.json stacks the rows of a table. Do not rely on it.")
+    if manifest.series is not None and (table or manifest.period is not None):
+        raise BundleError("release.json stacks rows of a table or of one period. Do not rely on it.")
     if bool(manifest.stages) == table or (table and (manifest.rounds or any(one is not None for one in of_moments))):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
     if not table:
