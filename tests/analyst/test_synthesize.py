@@ -1,6 +1,7 @@
 """Rows from a release obey every bound, level and type, have what was released, and go where they may."""
 
 import json
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -261,6 +262,15 @@ def test_a_package_holds_rows_a_description_a_note_and_a_picture(release, tmp_pa
     assert "<script" not in (tmp_path / "p" / "report.html").read_text()
 
 
+def test_a_title_says_itself_in_the_note_and_nothing_else(release, tmp_path):
+    title = "Rows\n\n# Raw data\n![x](https://example.org/seen.png) <script>1</script> http://example.org"
+    hostile = replace(release, manifest=replace(release.manifest, title=title))
+    write_package(hostile, tmp_path / "p", 20, 1)
+    first, *rest = (tmp_path / "p" / "README.md").read_text().splitlines()
+    assert first.startswith(r"# Rows \# Raw data \!\[x\]\(https\:\/\/example\.org")
+    assert not any("Raw data" in line or "example" in line for line in rest)
+
+
 def test_a_single_file_is_written_where_one_is_named(release, tmp_path):
     write_package(release, tmp_path / "rows.parquet", 50, 1)
     obeys(pa.parquet.read_table(tmp_path / "rows.parquet"), release.columns)
@@ -296,6 +306,7 @@ def test_a_publisher_sees_real_rows_beside_synthetic_ones(release, tmp_path, suf
     pa.csv.write_csv(data, raw) if suffix == "csv" else pa.parquet.write_table(data, raw)
     write_comparison(release, raw, tmp_path / "look", 500, 1)
     (page,) = (tmp_path / "look").iterdir()
+    assert os.name == "nt" or page.stat().st_mode & 0o077 == 0
     text = page.read_text()
     assert "for the publisher alone" in text
     assert text.count("<figure>") == 5 + 9

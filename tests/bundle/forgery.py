@@ -1,11 +1,14 @@
 """A forger at work: change a release, then make everything else in it fit again, so that deeper checks are reached."""
 
 import json
+import math
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hazeglass.bundle.catalogue import derived
 from hazeglass.bundle.manifest import Manifest
+from hazeglass.bundle.moments import noise_of
 from hazeglass.bundle.writer import BundleWriter, sha256_of
 
 # How a part is written, spelled out: the tests ask for these whatever the writer does.
@@ -29,6 +32,23 @@ def reseal(folder, change=lambda document: None):
     writer.json("release.json", document)
     resum(folder)
     return folder
+
+
+def restate_noise(folder, change):
+    """Write beside every moment the noise that its stage would have, were release.json changed like this."""
+    document = json.loads((folder / "release.json").read_text())
+    change(document)
+    part = folder / "moments.parquet"
+    table = pq.read_table(part)
+    rows = table.to_pylist()
+    for number, stage in enumerate(Manifest.from_json(document).stages, start=1):
+        steps = stage.steps, stage.steps**2, stage.steps**2
+        laws = [math.sqrt(law.variance) / stage.rows / one for law, one in zip(noise_of(stage), steps, strict=True)]
+        for row in rows:
+            if row["stage"] == number:
+                same = (row["left"], row["left_power"]) == (row["right"], row["right_power"])
+                row["noise_sd"] = laws[0 if row["right"] is None else 1 if same else 2]
+    write_part(pa.Table.from_pylist(rows, table.schema), part)
 
 
 def resum(folder):

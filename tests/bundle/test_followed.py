@@ -115,6 +115,7 @@ def larger_radius(document):
     distance = one["radius"] ** 2 + one["mean_weight"] ** 2
     one["radius"] *= 1.5
     one["tau"] *= (one["radius"] ** 2 + one["mean_weight"] ** 2) / distance
+    one["steps"] = int(2**16 / one["radius"])
 
 
 def without_presence(document):
@@ -161,6 +162,8 @@ CLAIMS = {
     "a stage that costs less": ("shaped", scaled(0, "mu", 0.5), "whose noise gives"),
     "a stage with less noise that says what it costs": ("shaped", cheaper_stage, "only gives mu"),
     "less noise on cells": ("entries", scaled(0, "tau", 0.5), "whose noise gives"),
+    "a finer lattice": ("shaped", scaled(-1, "steps", 2), "on another lattice than its noise asks for"),
+    "a finer lattice of cells": ("entries", scaled(0, "steps", 2), "on another lattice than its noise asks for"),
     "rows that are not clipped": ("shaped", stage(-1, clipped=False), "no plan leads to"),
     "a box around records": ("shaped", stage(-1, clipped=False, box=1.0), "no plan leads to"),
     "a larger box around cells": ("entries", larger_box, "no plan leads to"),
@@ -326,8 +329,26 @@ PARTS = {
     "other moments before the last stage": (
         "shaped",
         "moments.parquet",
-        lambda table: [{**row, "value": row["value"] + 0.05 * (row["stage"] == 1)} for row in table],
+        lambda table: [{**row, "value": row["value"] + 150 / 3000 * (row["stage"] == 1)} for row in table],
         "that do not follow",
+    ),
+    "moments off their lattice": (
+        "shaped",
+        "moments.parquet",
+        lambda table: [{**row, "value": row["value"] + 1e-13 * (row["stage"] > 1)} for row in table],
+        "off its lattice, without noise",
+    ),
+    "means off their lattice": (
+        "curved",
+        "moments.parquet",
+        lambda table: [{**row, "value": row["value"] + 1e-9 * (row["right"] is None)} for row in table],
+        "off its lattice, without noise",
+    ),
+    "noise of one entry that is a little smaller": (
+        "shaped",
+        "moments.parquet",
+        lambda table: [*table[:-1], {**table[-1], "noise_sd": table[-1]["noise_sd"] * 0.995}],
+        "other noise",
     ),
     "stages in another order": (
         "shaped",
@@ -339,7 +360,7 @@ PARTS = {
         "shaped",
         "moments.parquet",
         lambda table: [{**row, "stage": row["stage"] + 1} for row in table],
-        "other noise|lacks an entry|holds a map",
+        "other noise|every entry once|holds a map",
     ),
 }
 

@@ -73,14 +73,18 @@ def test_entries_stand_in_their_order_and_come_back(monkeypatch):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda rows: rows[1:], "lacks an entry"),
+        (lambda rows: rows[1:], "every entry once and in order"),
+        (lambda rows: rows[::-1], "every entry once and in order"),
+        (lambda rows: [{**rows[0], "right_power": 7}, *rows[1:]], "every entry once and in order"),
+        (lambda rows: [*rows[:-1], rows[0]], "every entry once and in order"),
         (lambda rows: [{**rows[0], "left": "z"}, *rows[1:]], "names a column"),
         (lambda rows: [{**rows[0], "left_power": 2}, *rows[1:]], "names a column"),
         (lambda rows: [*rows[:-1], {**rows[-1], "right": "z"}], "names a column"),
-        (lambda rows: [*rows[:-1], {**rows[-1], "value": None}], "lacks an entry"),
-        (lambda rows: [*rows[:-1], {**rows[-1], "noise_sd": float("inf")}], "lacks an entry"),
-        (lambda rows: [*rows[:-1], {**rows[-1], "map": None}], "lacks an entry"),
+        (lambda rows: [*rows[:-1], {**rows[-1], "value": None}], "is not a number"),
+        (lambda rows: [*rows[:-1], {**rows[-1], "noise_sd": float("inf")}], "is not a number"),
+        (lambda rows: [*rows[:-1], {**rows[-1], "map": None}], "is not a number"),
         (lambda rows: [*rows[:-1], {**rows[-1], "map": 2.0}], "holds a map where release.json states none"),
+        (lambda rows: [{**rows[0], "map": -0.0}, *rows[1:]], "holds a map where release.json states none"),
         (lambda rows: [{**rows[0], "map": 1.0}, *rows[1:]], "holds a map where release.json states none"),
     ],
 )

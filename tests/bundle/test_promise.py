@@ -197,6 +197,12 @@ def turned_answer(document):
     last["rows"] = 0 if last["rows"] >= 0.95 * document["n"] else 2 * document["n"]
 
 
+def farther_answer(document):
+    """It leads to the same radius."""
+    first = document["radius_search"]["answers"][0]
+    first["rows"] = 10**9 if first["rows"] >= 0.95 * document["n"] else -(10**9)
+
+
 SEARCHES = {
     "no answers": (search(answers=[]), "asks 6 questions; release.json states 0"),
     "an answer less": (without_its_last_answer, "asks 6 questions; release.json states 5"),
@@ -208,6 +214,8 @@ SEARCHES = {
     ),
     "a search that costs nothing": (search(mu=1e-9), "a search of another mu"),
     "a search that costs more": (search(mu=5.0), "a search of another mu"),
+    "another quantile": (search(quantile=0.9500001), "another clip radius than its search found"),
+    "an answer that no noise gives": (farther_answer, "no noise reaches"),
     "a perfect sampler": (search(total_variation=0.0), "closer to the ideal"),
     "a poor sampler": (search(total_variation=1e-20), "farther from the ideal"),
     "a stage of another radius": (
@@ -398,3 +406,10 @@ def test_the_loss_of_our_worst_sampler_is_within_what_a_reader_accepts():
     losses = [total_variation(kind(2.0**k)) for kind in (RoundedGaussian, DiscreteGaussian) for k in range(-6, 58)]
     assert min(losses) > _LEAST_LOSS_PER_DRAW
     assert max(losses) < _MOST_LOSS_PER_DRAW / 2
+
+
+def test_rows_in_time_are_of_no_single_period(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(rows="series", lags=1), tmp_path / "r")
+    assert hg.load(reseal(release.path)).manifest == release.manifest
+    with pytest.raises(BundleError, match="stacks rows of a table or of one period"):
+        hg.load(reseal(release.path, lambda document: document.update(period={"column": "m", "value": "May"})))

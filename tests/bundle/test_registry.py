@@ -8,7 +8,9 @@ from tests.cli.test_cli import hazeglass
 
 import hazeglass as hg
 from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, printable, registry_entry, yaml_text
-from hazeglass.errors import PlanError
+from hazeglass.errors import BundleError, InputError, PlanError
+
+from .forgery import reseal
 
 SAID = {
     "curator": "City <Hospital>",
@@ -86,6 +88,16 @@ def test_a_publication_is_saved_with_its_plan_and_checked(make_plan, tmp_path):
         hg.Plan.from_dict({**document, "publication": {"curater": "x"}})
     with pytest.raises(PlanError, match="at most 2000 characters"):
         hg.Plan.from_dict({**document, "publication": {"curator": "x" * 2001}})
+
+
+@pytest.mark.parametrize("address", ["javascript:alert(1)", "example.org", "https://", "http://a b", "data:x"])
+def test_an_address_of_which_catalogues_make_a_link_is_one_of_the_web(release, make_plan, address):
+    said = {"address": address}
+    with pytest.raises(InputError, match="must begin with https"):
+        hg.Plan.from_dict({**make_plan().to_dict(), "publication": said})
+    reseal(release.path, lambda document: document["publication"].update(said))
+    with pytest.raises(BundleError, match="what no plan can"):
+        hg.load(release.path)
 
 
 def test_a_simulation_has_no_entry(make_plan, table, tmp_path):

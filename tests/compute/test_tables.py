@@ -314,3 +314,14 @@ def test_names_of_columns_that_are_not_read_do_not_matter(tmp_path):
     (tmp_path / "x.csv").write_text("x,c,c,\n1,2,3,4\n")
     for data in (tmp_path / "x.csv", pa.table([[1], [2], [3]], names=["x", "c", "c"])):
         assert [floats(batch, ["x"]).tolist() for batch in blocks(open_table(data), ["x"])] == [[[1.0]]]
+
+
+@pytest.mark.skipif(not hasattr(pa, "opaque"), reason="a type of newer Arrows")
+def test_a_type_on_which_arrow_ends_the_process_is_refused(tmp_path):
+    kind = pa.opaque(pa.dictionary(pa.int32(), pa.string()), "word", "someone")
+    words = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int32()), ["x", "y"])
+    table = pa.table({"a": [1.0, 2.0, 3.0], "word": pa.ExtensionArray.from_storage(kind, words)})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    assert sum(len(block) for block in blocks(open_table(tmp_path / "rows.parquet"), ["a"])) == 3
+    with pytest.raises(DataError, match="'word' as a type that Arrow cannot read"):
+        list(blocks(open_table(tmp_path / "rows.parquet"), ["a", "word"]))

@@ -48,9 +48,9 @@ def drawn(monkeypatch):
 
 @given(st.floats(1e-3, 2.0**40))
 def test_scales_are_rounded_up_even_where_a_float_was_rounded_down(scale):
-    assert moments._whole(scale) > Fraction(scale)
-    assert moments._whole(scale) <= scale * (1 + 1e-14) + 1
-    assert moments._whole(scale).is_integer()
+    assert moments.whole_scale(scale) > Fraction(scale)
+    assert moments.whole_scale(scale) <= scale * (1 + 1e-14) + 1
+    assert moments.whole_scale(scale).is_integer()
     rounded = Fraction(table._rounded_up(scale))
     assert rounded > Fraction(scale)
     assert rounded <= scale * (1 + 1e-14) + 2**-20

@@ -554,3 +554,20 @@ def test_a_cell_far_beyond_all_others_ends_no_query():
         table = pa.table({"x": cells, "y": cells[::-1].copy(), "key": np.arange(cells.size)})
         rows = QueriedRows(plan, open_table(in_duckdb(table)))
         assert publish_moments(rows, plan, Serial(), SeededBits(3)).stages
+
+
+def test_a_row_is_in_one_period_whatever_its_column_takes_for_equal():
+    """Releases of two periods compose in parallel, so a collation that takes their names for one would spend twice."""
+    con = duckdb.connect()
+    con.execute("CREATE TABLE visits (month VARCHAR COLLATE NOCASE, x DOUBLE)")
+    con.execute("INSERT INTO visits SELECT CASE WHEN i < 20 THEN 'May' ELSE 'MAY' END, i / 60 FROM range(60) t(i)")
+    visits = ibis.duckdb.from_connection(con).table("visits")
+    columns = [hg.Column("x", "continuous", lower=0, upper=1)]
+    for period, rows in (("May", 20), ("MAY", 40), ("may", 0)):
+        plan = hg.Plan(title="T", form="moments", columns=columns, mu=1.0, adaptive=False)
+        plan = replace(plan, period_column="month", period=period)
+        if rows:
+            assert QueriedRows(plan, open_table(visits)).n == rows
+        else:
+            with pytest.raises(DataError, match="at least 2"):
+                QueriedRows(plan, open_table(visits))

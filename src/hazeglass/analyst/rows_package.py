@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -189,7 +190,7 @@ def _note(release: Release, made: list[Synthesis]) -> str:
     first, manifest, copies = made[0], release.manifest, len(made)
     errors = _ONE if copies == 1 else _SEVERAL.format(copies=copies, rows=first.rows, n=release.n)
     return NOTE.format(
-        title=manifest.title,
+        title=_in_markdown(manifest.title),
         rows=first.rows,
         copies="one copy," if copies == 1 else f"{copies} copies,",
         mu=manifest.mu,
@@ -201,8 +202,15 @@ def _note(release: Release, made: list[Synthesis]) -> str:
     )
 
 
+def _in_markdown(text: str) -> str:
+    """Text of a release as one line that says itself: no heading, link or picture of its own."""
+    line = "".join(letter if letter.isprintable() else " " for letter in text)
+    return re.sub(r"([!-/:-@\[-`{-~])", r"\\\1", " ".join(line.split()))
+
+
 def _said_of(one: Synthesis) -> list[str]:
-    check, names, of = one.check, one.manifest.names, f"copy {one.copy}: " if one.copy else ""
+    check, of = one.check, f"copy {one.copy}: " if one.copy else ""
+    names = [_in_markdown(name) for name in one.manifest.names]
     if check is None:
         return [f"{of}columns have the released distributions and correlations by construction."]
     found = [
@@ -222,5 +230,7 @@ def write_comparison(release: Release, raw: Path, out: Path, rows: int, seed: in
     cells, names = raw_cells(raw, release.columns)
     made = Synthesis(release, rows, seed)
     with new_folder(out) as folder:
-        (folder / PAGE).write_text(str(comparison(made, cells, names)), encoding="utf-8", newline="\n")
+        page = folder / PAGE
+        page.touch(mode=0o600)  # it shows real rows
+        page.write_text(str(comparison(made, cells, names)), encoding="utf-8", newline="\n")
     return made

@@ -29,7 +29,8 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import first_borders
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.publisher.clip import RADIUS_SHARE, private_radius, radius_grid, rows_within, search_radius
+from hazeglass.guarantee.units import RADIUS_SHARE
+from hazeglass.publisher.clip import private_radius, radius_grid, rows_within, search_radius
 from hazeglass.publisher.marginals import Encoder, count_noise
 from hazeglass.publisher.moments import (
     Drawn,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import CellNoise, Column, response_of
+from hazeglass.bundle.columns import Column, response_of
 from hazeglass.bundle.writer import repeats
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.lattice import TAIL_SCALES
@@ -45,7 +45,7 @@ def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
             raise BundleError(f"column {name[:100]!r} holds a cell that is none of its levels. Do not rely on it.")
         if noise is None:
             continue
-        if not _on_lattice(column.to_numpy(), noise):
+        if not on_lattice(column.to_numpy(), noise.step, noise.offset):
             raise BundleError(f"column {name[:100]!r} holds a cell off its lattice, without noise. Do not rely on it.")
         reach = one.half_width + (REACH * noise.scale + 2) * noise.step
         if not max(abs(end - one.centre) for end in ends) <= reach * (1 + 1e-9):
@@ -74,12 +74,12 @@ def in_words(rows: pa.Table, described: tuple[Column, ...]) -> pa.Table:
     return rows
 
 
-def _on_lattice(values: npt.NDArray[Any], noise: CellNoise) -> bool:
+def on_lattice(values: npt.NDArray[Any], step: float, offset: float = 0.0) -> bool:
     """Whether each is the offset plus a whole number of steps, as far as 64-bit numbers tell."""
     if values.dtype == np.int64:
-        return not ((values - int(noise.offset)) % int(noise.step)).any()
-    nearest = noise.offset + noise.step * np.rint((values - noise.offset) / noise.step)
-    rounding = 8 * np.spacing(np.maximum(np.abs(values), abs(noise.offset)))
+        return not ((values - int(offset)) % int(step)).any()
+    nearest = offset + step * np.rint((values - offset) / step)
+    rounding = 8 * np.spacing(np.maximum(np.abs(values), abs(offset)))
     return bool(np.all(np.abs(values - nearest) <= rounding))
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from hazeglass.bundle.cells import REACH
 from hazeglass.bundle.columns import origins
 from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
 from hazeglass.bundle.moments import ReleasedMoments, most_rows, running_rows
@@ -32,6 +33,8 @@ from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
 from hazeglass.guarantee.units import (
+    RADIUS_QUANTILE,
+    RADIUS_SHARE,
     bisect_radius,
     count_weight,
     counts_distance,
@@ -117,13 +120,14 @@ def _round_shares(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> lis
 
 
 def _mus(manifest: Manifest) -> list[float]:
-    return [one.mu for one in manifest.rounds] + [one.mu for one in manifest.stages]
+    search = [] if manifest.radius_search is None else [manifest.radius_search.mu]
+    return [*search, *(one.mu for one in manifest.rounds), *(one.mu for one in manifest.stages)]
 
 
 def _check_shares(manifest: Manifest, shares: Sequence[float]) -> None:
-    """Each round and stage spends the share of what is left that the rules give it."""
+    """Each search, round and stage spends the share of what is left that the rules give it."""
     squares = np.square(_mus(manifest))
-    _agree("shares of mu", squares / np.cumsum(squares[::-1])[::-1], shares or [1.0])
+    _agree("shares of mu", squares / np.cumsum(squares[::-1])[::-1], shares or [RADIUS_SHARE, 1.0][-len(squares) :])
 
 
 def _check_weights(manifest: Manifest) -> None:
@@ -199,14 +203,18 @@ def search_mu(search: RadiusSearch, manifest: Manifest) -> float:
         return rows
 
     n = answer(grid.size - 1) if unit.name == "person" else manifest.n
-    found = float(grid[bisect_radius(answer, grid.size, search.quantile * n)])
+    found = float(grid[bisect_radius(answer, grid.size, RADIUS_QUANTILE * n)])
     used = [stage.radius for stage in manifest.stages]
-    if not math.isclose(search.radius, found, rel_tol=TOLERANCE) or used != [search.radius]:
+    same = search.quantile == RADIUS_QUANTILE and used == [search.radius]
+    if not (same and math.isclose(search.radius, found, rel_tol=TOLERANCE)):
         raise BundleError("release.json states another clip radius than its search found. Do not rely on it.")
     distance = unit.max_rows * math.sqrt(questions(unit))
     scale = distance / search.mu
     if not scale * (1 - TOLERANCE) <= search.noise_scale <= scale * (1 + TOLERANCE) + 1:  # rounded up
         raise BundleError("release.json has a search of another mu than its noise gives. Do not rely on it.")
+    reach = REACH * (search.noise_scale + 2)
+    if not all(-reach <= rows <= most_rows(manifest) + reach for _, rows in search.answers):
+        raise BundleError("release.json has a search with an answer that no noise reaches. Do not rely on it.")
     return distance / search.noise_scale
 
 

@@ -20,7 +20,7 @@ from hazeglass.errors import BundleError, HazeglassError, InputError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lifetime import Lifetime
-from hazeglass.guarantee.units import Period, Unit
+from hazeglass.guarantee.units import Period, Unit, lattice_steps
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "3.0"
@@ -98,6 +98,12 @@ class Stage:
     def longest(self) -> float:
         """The most that a row is long, its indicators included."""
         return math.hypot(self.radius, math.sqrt(len(self.levels)))
+
+    def lattice(self, rows: int) -> int:
+        """The steps that follow for at most so many rows from all else that is said of a stage."""
+        largest = max(self.box or self.radius, 1.0 if self.levels else 0.0)
+        radius = self.radius if self.clipped else None
+        return lattice_steps(rows, largest, self.tau, self.mean_weight, self.scored, radius)
 
 
 @dataclass(frozen=True)

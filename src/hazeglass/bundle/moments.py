@@ -5,19 +5,20 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.cells import REACH
+from hazeglass.bundle.cells import REACH, on_lattice
 from hazeglass.bundle.manifest import Column, Manifest, Stage
 from hazeglass.bundle.series import SEASON_NAMES, Series
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
 from hazeglass.features.marginal import MOST_LEAVES
+from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import Unit
 
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
-_ENTRIES_AT_ONCE = 1 << 20
+_ENTRIES_AT_ONCE, _LAST_BITS = 1 << 20, 1e-12
 MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
 MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
 MOST_INDICATORS = 127  # levels of a categorical column: their numbers are written in one byte
@@ -136,6 +137,8 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     is_mean = table["right"].is_null().to_numpy()
     if (left < 0).any() or (right[~is_mean] < 0).any():
         raise BundleError("moments.parquet names a column that release.json does not. Ask for a new copy.")
+    if not (_in_order(left, right, p) and np.array_equal(is_mean, table["right_power"].is_null().to_numpy())):
+        raise BundleError("moments.parquet does not hold every entry once and in order. Ask for a new copy.")
     mean, mean_sd = np.full(p, np.nan), np.full(p, np.nan)
     second, second_sd = np.full((p, p), np.nan), np.full((p, p), np.nan)
     mean[left[is_mean]], mean_sd[left[is_mean]] = value[is_mean], noise[is_mean]
@@ -145,10 +148,18 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     through = np.full((p, p), np.nan)
     through[i, j] = through[j, i] = mapped[~is_mean]
     if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd, through)):
-        raise BundleError("moments.parquet lacks an entry or holds a value that is not a number. Ask for a new copy.")
-    if mapped[is_mean].any() or (not stage.mapped and not np.array_equal(through, np.eye(p))):
+        raise BundleError("moments.parquet holds a value that is not a number. Ask for a new copy.")
+    unsaid = mapped[is_mean].any() or (not stage.mapped and not np.array_equal(through, np.eye(p)))
+    if unsaid or np.signbit(mapped[is_mean] if stage.mapped else mapped).any():
         raise BundleError("moments.parquet holds a map where release.json states none. Do not rely on it.")
     return ReleasedMoments(features, mean, second, mean_sd, second_sd, through if stage.mapped else None)
+
+
+def _in_order(left: IndexArray, right: IndexArray, p: int) -> bool:
+    """The means, whose right is -1, and then the rows of the matrix from the diagonal on."""
+    below, above = left[:p], left[p:]
+    means = np.array_equal(below, np.arange(p)) and bool(np.all(right[:p] == -1))
+    return means and np.array_equal(above * (2 * p - above - 1) // 2 + right[p:], np.arange(p * (p + 1) // 2))
 
 
 def _feature_numbers(table: pa.Table, side: str, features: Sequence[Feature]) -> IndexArray:
@@ -194,6 +205,20 @@ def released_rows(series: Series | None, unit: Unit, rows: int, stages: Sequence
     return pooled_rows([one for one in stages if one.lags]) if unit.name == "person" else rows
 
 
+def whole_scale(scale: float) -> float:
+    """The next whole number: never too little noise, and exact."""
+    return float(math.ceil(scale * (1 + 1e-15)))
+
+
+def noise_of(stage: Stage, fine: int = 1) -> tuple[RoundedGaussian, RoundedGaussian, RoundedGaussian]:
+    """On the sums of a stage's rows, of their squares, and of products of two features, in steps of their lattices,
+    which are `fine` times as fine as the stage's."""
+    tau, squares = stage.tau * fine, stage.steps**2
+    scales = tau * stage.steps / stage.mean_weight, math.sqrt(2) * tau * squares, tau * squares
+    mean, square, other = (RoundedGaussian(whole_scale(scale)) for scale in scales)
+    return mean, square, other
+
+
 def most_rows(manifest: Manifest) -> int:
     """At most how many rows are behind a release, by its public numbers."""
     return manifest.n if manifest.persons is None else manifest.persons * manifest.unit.max_rows
@@ -205,15 +230,12 @@ def running_rows(lifetime: Lifetime, most: int) -> int:
     return int(np.clip(np.rint(found), 2, most))
 
 
-def running_moments(draws: Sequence[ReleasedMoments], lifetime: Lifetime, stage: Stage) -> ReleasedMoments:
-    """The moments of all rows so far, from the noisy sums of every draw; refused where one states other noise."""
-    first, weights = draws[0], np.array(lifetime.weights)
-    tau, p = stage.tau / lifetime.error, stage.size
-    noise = np.full((p, p), tau) + (np.sqrt(2) - 1) * tau * np.eye(p)
+def running_moments(draws: Sequence[ReleasedMoments], manifest: Manifest, lifetime: Lifetime) -> ReleasedMoments:
+    """The moments of all rows so far, from the noisy sums of every draw."""
+    stage, weights, first = manifest.stages[0], np.array(lifetime.weights), draws[0]
+    draw = replace(stage, tau=stage.tau / lifetime.error)
     for one in draws:
-        for stated, made in ((one.mean_noise_sd, tau / stage.mean_weight), (one.second_noise_sd, noise)):
-            if not np.allclose(stated, made, rtol=0.01, atol=0):
-                raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
+        _check_noised(one, draw, most_rows(manifest), 1, lifetime.fine)
     return ReleasedMoments(
         first.features,
         np.tensordot(weights, [one.mean for one in draws], 1) / stage.rows,
@@ -224,24 +246,29 @@ def running_moments(draws: Sequence[ReleasedMoments], lifetime: Lifetime, stage:
 
 
 def check_moments(released: ReleasedMoments, manifest: Manifest, number: int) -> ReleasedMoments:
-    """The noise stated beside each moment is that of the stage, and none is larger than rows and noise can make it."""
+    """The moments of a stage, once they are seen to have its noise."""
     stage = manifest.stages[number]
-    off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
-    claims = (
-        (released.mean_noise_sd, stage.tau / stage.mean_weight),
-        (np.diag(released.second_noise_sd), np.sqrt(2) * stage.tau),
-        (off_diagonal, stage.tau),
-    )
-    for stated, expected in claims:
-        if not np.allclose(stated, expected / stage.rows, rtol=0.01, atol=0):
-            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
-    most, step = most_rows(manifest), 1 / stage.steps
-    mean = most * stage.longest + REACH * (stage.tau / stage.mean_weight + 2 * step)
-    second = most * stage.longest**2 + REACH * (np.sqrt(2) * stage.tau + 2 * step**2)
-    for found, largest in ((released.mean, mean), (released.second, second)):
-        if not np.abs(found).max() <= largest / stage.rows:
-            raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
+    _check_noised(released, stage, most_rows(manifest), stage.rows)
     return released
+
+
+def _check_noised(released: ReleasedMoments, stage: Stage, most: int, rows: int, fine: int = 1) -> None:
+    """The noise stated beside each number is that of the stage; none lies off its lattice, or farther out than `most`
+    rows and noise can make it. Sums were divided by `rows`, and lattices are `fine` times as fine as the stage's."""
+    off_diagonal = released.second_noise_sd[~np.eye(len(released.mean), dtype=bool)]
+    of_stage = released.mean_noise_sd, np.diag(released.second_noise_sd), off_diagonal
+    step, square = 1 / (stage.steps * fine), 1 / (stage.steps**2 * fine)
+    for stated, noise, one in zip(of_stage, noise_of(stage, fine), (step, square, square), strict=True):
+        expected = math.sqrt(noise.variance) * one / rows
+        if stated.size and not (np.ptp(stated) == 0 and math.isclose(stated[0], expected, rel_tol=_LAST_BITS)):
+            raise BundleError("moments.parquet states other noise than release.json. Do not rely on it.")
+    mean = most * stage.longest + REACH * (stage.tau / stage.mean_weight + 2 * step)
+    second = most * stage.longest**2 + REACH * (np.sqrt(2) * stage.tau + 2 * square)
+    for found, largest, one in ((released.mean, mean, step), (released.second, second, square)):
+        if not np.abs(found).max() <= largest / rows:
+            raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
+        if not all(on_lattice(row, one / rows) for row in np.atleast_2d(found)):  # few at a time
+            raise BundleError("moments.parquet holds a number off its lattice, without noise. Do not rely on it.")
 
 
 # ------------------------------------------------------------------------------------------------------------ marginals

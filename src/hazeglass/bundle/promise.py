@@ -26,11 +26,9 @@ from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.shaping import BOX, LARGEST_LINEAR, MOST_STAGES
 from hazeglass.guarantee.explain import LARGEST_DELTA, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
-from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import (
     CELL_UNITS,
     PERIOD_UNITS,
-    Unit,
     count_weight,
     counts_distance,
     fewest_steps_in_ball,
@@ -94,8 +92,8 @@ def _check_shape(manifest: Manifest) -> None:
             )
     _check_made_of(manifest)
     of_moments = manifest.scale, manifest.standard, manifest.radius_search
-    if table and manifest.series is not None:
-        raise BundleError("release.json stacks the rows of a table. Do not rely on it.")
+    if manifest.series is not None and (table or manifest.period is not None):
+        raise BundleError("release.json stacks rows of a table or of one period. Do not rely on it.")
     if bool(manifest.stages) == table or (table and (manifest.rounds or any(one is not None for one in of_moments))):
         raise BundleError("release.json must state the stages of moments, and of moments only. Do not rely on it.")
     if not table:
@@ -352,7 +350,7 @@ def _cell_range(column: Column, whole: bool) -> tuple[LatticeNoise, int]:
 def _moments_mu(manifest: Manifest) -> float:
     """The mu that the noise of all counts and stages, and of the search for a radius, gives together."""
     distance = counts_distance(manifest.unit, columns=len(manifest.columns)) if manifest.rounds else 0.0
-    spent = [_stage_mu(stage, manifest.unit, manifest.lifetime) for stage in manifest.stages]
+    spent = [_stage_mu(stage, manifest) for stage in manifest.stages]
     for one in manifest.rounds:
         if not distance / one.mu * (1 - TOLERANCE) <= one.noise_scale <= distance / one.mu * (1 + TOLERANCE) + 1:
             raise BundleError("release.json has counts of another mu than their noise gives. Do not rely on it.")
@@ -367,15 +365,15 @@ def _moments_mu(manifest: Manifest) -> float:
     return math.hypot(*spent)
 
 
-def _stage_mu(stage: Stage, unit: Unit, lifetime: Lifetime | None) -> float:
-    most = count_weight(stage.longest) * (1 + TOLERANCE)
+def _stage_mu(stage: Stage, manifest: Manifest) -> float:
+    unit, most = manifest.unit, count_weight(stage.longest) * (1 + TOLERANCE)
     if (stage.count_weight > 0) != (unit.name == "person" or stage.lags > 0) or stage.count_weight > most:
         raise BundleError("release.json does not protect the number of rows as its unit demands. Do not rely on it.")
     if stage.clipped:
         _check_ball(stage.steps, stage.radius, fewest_steps_in_ball(stage.scored, "moments"))
     elif not float(stage.steps * (stage.box or 1.0)).is_integer():
         raise BundleError("release.json has a lattice on which rounded cells leave their box. Do not rely on it.")
-    tau = stage.tau
+    rows, lifetime, drawn = (manifest.persons or manifest.n) * unit.max_rows, manifest.lifetime, stage
     if lifetime is None:
         distance = moments_distance(
             unit,
@@ -388,10 +386,13 @@ def _stage_mu(stage: Stage, unit: Unit, lifetime: Lifetime | None) -> float:
         )
     else:  # of a draw, whose noise is less than that of the running sums
         weights = {"mean_weight": stage.mean_weight, "count_weight": stage.count_weight}
-        distance, tau = lifetime.distance(unit.max_rows, radius=stage.radius, **weights), tau / lifetime.error
-    mu = distance / tau
+        distance = lifetime.distance(unit.max_rows, radius=stage.radius, **weights) * lifetime.error
+        drawn, rows = replace(stage, tau=stage.tau / lifetime.error * lifetime.fine), rows * lifetime.fine
+    mu = distance / stage.tau
     if not abs(mu - stage.mu) <= TOLERANCE * stage.mu:
         raise BundleError(
             f"release.json has a stage of mu = {stage.mu:g} whose noise gives {mu:.6g}. Do not rely on it."
         )
+    if stage.steps != drawn.lattice(rows):
+        raise BundleError("release.json has a stage on another lattice than its noise asks for. Do not rely on it.")
     return mu

@@ -111,7 +111,7 @@ class Release(Described):
             raise BundleError("a table release holds rows, not moments. Use release.table(), or hg.recover(release).")
         found, lifetime = self.draws(), self.manifest.lifetime
         if lifetime is not None:
-            found = (running_moments(found, lifetime, self.manifest.stages[0]),)
+            return (running_moments(found, self.manifest, lifetime),)
         return tuple(check_moments(one, self.manifest, k) for k, one in enumerate(found))
 
     def draws(self) -> tuple[ReleasedMoments, ...]:

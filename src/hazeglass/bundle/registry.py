@@ -12,12 +12,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from hazeglass.errors import InputError
 from hazeglass.guarantee.explain import explain
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
 
 BLANK = "TO FILL IN"
+_ADDRESS = re.compile(r"https?://[^\s\x00-\x20\x7f]+", re.IGNORECASE)
 _PRODUCTS = {"table": "Noisy rows", "moments": "Summary statistics", "synthetic": "Synthetic data"}
 _LEVELS = {
     "entry": "Cell-level",
@@ -40,6 +42,11 @@ class Publication:
     licence: str | None = None
     justification: str | None = None
     address: str | None = None
+
+    def __post_init__(self) -> None:
+        """Catalogues make a link of the address, and some links are programs."""
+        if isinstance(self.address, str) and not _ADDRESS.fullmatch(self.address):
+            raise InputError("the address of a publication must begin with https:// or http:// and have no spaces.")
 
 
 def missing_words(manifest: Manifest) -> list[str]:

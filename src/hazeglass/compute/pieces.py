@@ -8,7 +8,7 @@ task graph. How a table is cut into pieces depends on the table, never on the co
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -131,6 +131,7 @@ class RowGroups:
                 _check_same_columns(self.wanted.sources, file.schema_arrow.names, place)
                 coded = [name for name in self.wanted.sources if _is_short_text(file, name, groups)]
                 footer, fields = file.metadata, {name: file.schema_arrow.field(name) for name in self.wanted.sources}
+            _check_readable(fields.values(), place)
             with parquet_file(place, metadata=footer, read_dictionary=coded) as file:
                 for group in groups:
                     read = file.iter_batches(
@@ -232,6 +233,16 @@ def _is_short_text(file: Any, name: str, groups: Sequence[int]) -> bool:
         for chunk in chunks
         if chunk.path_in_schema == name
     )
+
+
+def _check_readable(fields: Iterable[pa.Field], place: Place) -> None:
+    """Arrow ends the process on a declared type of its own that is kept as a dictionary."""
+    for one in fields:
+        if isinstance(one.type, pa.BaseExtensionType) and pt.is_dictionary(one.type.storage_type):
+            raise DataError(
+                f"{place.name} declares {one.name[:100]!r} as a type that Arrow cannot read. Write it anew as text or "
+                "numbers."
+            )
 
 
 def parquet_file(place: Place, **options: Any) -> Any:

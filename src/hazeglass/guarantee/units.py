@@ -12,13 +12,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, get_args
 
-from hazeglass.errors import InputError
+from hazeglass.errors import DataError, InputError, PlanError
 
 if TYPE_CHECKING:  # a ledger should open at once, without numpy
     import numpy as np
     import numpy.typing as npt
 
 SEARCH_STEPS = 6  # of bisection for a clip radius: a grid of 64 radii
+RADIUS_SHARE, RADIUS_QUANTILE = 0.05, 0.95  # of mu^2 for that search, and of the rows that the radius is to hold
+_BITS, _SUM_BITS = 16, 61
+_SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 UnitName = Literal["entry", "readings", "record", "person", "column"]
 UNITS: tuple[UnitName, ...] = get_args(UnitName)
 PERIOD_UNITS: tuple[UnitName, ...] = ("entry", "readings", "record")  # of which no part is in two periods at once
@@ -202,6 +205,23 @@ def fewest_steps_in_ball(columns: int, form: Literal["table", "moments"]) -> flo
     moments, which have many steps, and 19 parts of 20 in tables.
     """
     return (10 if form == "table" else 1) * math.sqrt(columns)
+
+
+def lattice_steps(n: int, largest: float, tau: float, weight: float, scored: int, radius: float | None) -> int:
+    """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums of n rows would not fit 64 bits.
+
+    Rows of `scored` numbers that are clipped to a radius need enough of them to stay in their ball when rounded.
+    """
+    if not largest >= _SMALLEST_RADIUS:
+        raise PlanError(f"clip_radius must be at least {_SMALLEST_RADIUS:g}, got {largest:g}. Raise it.")
+    fewest = fewest_steps_in_ball(scored, "moments") / radius if scored and radius is not None else 1.0
+    for bits in range(_BITS, 5, -1):
+        steps = int(2**bits / largest)
+        largest_sum = n * (steps * largest) ** 2
+        largest_noise = 20 * tau * max(steps**2, steps / weight if weight else math.inf)
+        if steps >= max(1.0, fewest) and largest_sum + largest_noise < 2**_SUM_BITS:
+            return steps
+    raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
 def questions(unit: Unit) -> int:

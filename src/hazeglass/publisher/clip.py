@@ -17,22 +17,20 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import DataError, InputError, PlanError
+from hazeglass.errors import InputError, PlanError
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.units import SEARCH_STEPS, Unit, bisect_radius, fewest_steps_in_ball, questions, radius_grid
+from hazeglass.guarantee.units import RADIUS_QUANTILE, SEARCH_STEPS, Unit, bisect_radius, questions, radius_grid
 from hazeglass.publisher.noise import draw, total_variation
 from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
 
 __all__ = [
-    "RADIUS_SHARE",
     "SEARCH_STEPS",
     "answer_noise",
     "clip_to_lattice",
     "inner_radius",
     "lattice_rows",
-    "lattice_steps",
     "private_radius",
     "questions",
     "radius_grid",
@@ -44,10 +42,6 @@ __all__ = [
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 _ULP = 2.0**-52  # twice the largest relative error u of one operation
-RADIUS_SHARE = 0.05
-_QUANTILE = 0.95
-_BITS, _SUM_BITS = 16, 61
-_SMALLEST_RADIUS = 1e-6  # smaller rows would need more lattice steps than 64 bits hold
 
 
 def clip_to_lattice(rows: FloatArray, *, steps: int, radius: float | None) -> FloatArray:
@@ -74,23 +68,6 @@ def lattice_rows(rows: FloatArray, centre: FloatArray, stage: Stage) -> FloatArr
         to_lattice(rows[:scored], centre[:scored], float(stage.steps), longest)
     rows[scored:] *= stage.steps  # indicators: a level is so many whole steps, and no row of them is too long
     return rows
-
-
-def lattice_steps(n: int, largest: float, tau: float, weight: float, scored: int, radius: float | None) -> int:
-    """Lattice steps per unit: 16 bits for the largest coordinate, fewer when the sums of n rows would not fit 64 bits.
-
-    Rows of `scored` numbers that are clipped to a radius need enough of them to stay in their ball when rounded.
-    """
-    if not largest >= _SMALLEST_RADIUS:
-        raise PlanError(f"clip_radius must be at least {_SMALLEST_RADIUS:g}, got {largest:g}. Raise it.")
-    fewest = fewest_steps_in_ball(scored, "moments") / radius if scored and radius is not None else 1.0
-    for bits in range(_BITS, 5, -1):
-        steps = int(2**bits / largest)
-        largest_sum = n * (steps * largest) ** 2
-        largest_noise = 20 * tau * max(steps**2, steps / weight if weight else math.inf)
-        if steps >= max(1.0, fewest) and largest_sum + largest_noise < 2**_SUM_BITS:
-            return steps
-    raise DataError(f"{n} rows at this budget do not fit the 64-bit sums. Publish fewer rows, or raise epsilon.")
 
 
 def inner_radius(columns: int, steps: int, radius: float) -> float:
@@ -156,10 +133,10 @@ def search_radius(
         return asked[-1][1]
 
     n = answer(grid.size - 1) if n is None else n
-    found = bisect_radius(answer, grid.size, _QUANTILE * n)
+    found = bisect_radius(answer, grid.size, RADIUS_QUANTILE * n)
     return RadiusSearch(
         mu=mu,
-        quantile=_QUANTILE,
+        quantile=RADIUS_QUANTILE,
         noise_scale=noise.scale,
         answers=tuple(asked),
         radius=float(grid[found]),

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
-from hazeglass.bundle.moments import ReleasedMoments, most_counts, stage_features
+from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, stage_features, whole_scale
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, STEPS, Marginal
@@ -33,11 +33,9 @@ from hazeglass.features.shaping import (
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
-from hazeglass.guarantee.units import Unit, count_weight, mean_weight, moments_distance, stacks_touched
+from hazeglass.guarantee.units import RADIUS_SHARE, Unit, count_weight, mean_weight, moments_distance, stacks_touched
 from hazeglass.publisher.clip import (
-    RADIUS_SHARE,
     answer_noise,
-    lattice_steps,
     private_radius,
     radius_grid,
 )
@@ -217,7 +215,7 @@ def running_stage(plan: Plan, persons: int, lifetime: Lifetime) -> Stage:
     one, unit, fine = plain_stage(plan, persons, plan.guarantee.mu), plan.unit, lifetime.fine
     weight, a, radius = running_count_weight(one.radius), one.mean_weight, one.radius
     tau = lifetime.distance(unit.max_rows, radius=radius, mean_weight=a, count_weight=weight) / one.mu
-    steps = lattice_steps(persons * unit.max_rows * fine, radius, tau * fine, a, one.scored, radius)
+    steps = replace(one, tau=tau * fine).lattice(persons * unit.max_rows * fine)
     return replace(one, tau=tau, steps=steps, count_weight=weight)
 
 
@@ -321,16 +319,14 @@ def _stage(
     distance = moments_distance(
         unit, columns=scored, radius=radius, mean_weight=weight, box=box or 1.0, indicators=len(levels), lags=lags
     )
-    tau, clipped = distance / mu, box is None
-    largest = max(box or radius, 1.0 if levels else 0.0)
     counted = unit.name == "person" or lags > 0
-    return Stage(
+    made = Stage(
         mu=mu,
         radius=radius,
-        clipped=clipped,
+        clipped=box is None,
         mean_weight=weight,
-        tau=tau,
-        steps=lattice_steps(n * unit.max_rows, largest, tau, weight, scored, radius if clipped else None),
+        tau=distance / mu,
+        steps=1,
         family=RoundedGaussian.name,
         centre=tuple(centre.tolist()),
         features=features,
@@ -341,6 +337,7 @@ def _stage(
         levels=levels,
         lags=lags,
     )
+    return replace(made, steps=made.lattice(n * unit.max_rows))
 
 
 def _run_stage(
@@ -360,9 +357,7 @@ def add_noise(
     all lattices are `fine` times as fine as the stage says, so is that of the number of rows.
     """
     p, steps, squares = first.shape[-1], stage.steps * fine, stage.steps**2 * fine
-    on_mean = RoundedGaussian(_whole(stage.tau * steps / stage.mean_weight))
-    off_diagonal = RoundedGaussian(_whole(stage.tau * squares))
-    on_diagonal = RoundedGaussian(_whole(math.sqrt(2) * stage.tau * squares))
+    on_mean, on_diagonal, off_diagonal = noise_of(stage, fine)
     upper, lower = np.triu_indices(p, 1)
     releases, diagonal = first.shape[:-1], np.arange(p)
     noise = np.zeros(second.shape, dtype=np.int64)
@@ -372,7 +367,7 @@ def add_noise(
     noisy_first = first + _draw(on_mean, first.shape, bits)
     count = np.full(releases, rows)
     if stage.count_weight:
-        count = count + _draw(RoundedGaussian(_whole(stage.tau * fine / stage.count_weight)), releases, bits)
+        count = count + _draw(RoundedGaussian(whole_scale(stage.tau * fine / stage.count_weight)), releases, bits)
     return NoisyMoments(
         stage=stage,
         rows=count,
@@ -386,8 +381,3 @@ def add_noise(
 
 def _draw(noise: RoundedGaussian, shape: tuple[int, ...], bits: BitSource) -> IntArray:
     return draw(noise, math.prod(shape), bits).reshape(shape)
-
-
-def _whole(scale: float) -> float:
-    """The next whole number: never too little noise, and exact."""
-    return float(math.ceil(scale * (1 + 1e-15)))

@@ -9,6 +9,7 @@ which is what moments need to be as good as with a cipher (docs/maths/warehouse.
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,7 +21,7 @@ import numpy.typing as npt
 
 from hazeglass.bundle.columns import Column, origins
 from hazeglass.compute.engines import Engine
-from hazeglass.compute.warehouse import Layers, Warehouse, real
+from hazeglass.compute.warehouse import Layers, Warehouse, md5, real
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
 from hazeglass.publisher.expressions import cell, clamped, one_if, thresholds
 from hazeglass.publisher.plan import Plan
@@ -174,7 +175,10 @@ class QueriedRows(Rows):
             named = _identity(table[plan.rows_of.column], plan, "period column").cast("string")
             layers.first(table.select(**columns, period=named))
             if not all_rows:
-                layers.keep(layers.top["period"] == plan.rows_of.value)  # as it is written: a row is in one at most
+                # To the letter, whatever the column's collation takes for equal: a row is in one period at most.
+                named, value = layers.top["period"], plan.rows_of.value
+                digest = hashlib.md5(value.encode(), usedforsecurity=False).hexdigest()
+                layers.keep((named == value) & (md5(named) == digest))
             return layers
         if plan.id_column is None:
             layers.first(table.select(**columns))
