@@ -1,8 +1,9 @@
 """Run by the environment of dpmm, not by ours: a table of level numbers in, as many synthetic rows of one promise out.
 
-    .venv-dpmm/bin/python benchmarks/tools/mst_table.py rows.csv sizes.json made.csv epsilon delta seed [MST|AIM]
+    .venv-dpmm/bin/python benchmarks/tools/mst_table.py rows.csv sizes.json made.csv epsilon delta seed [TOOL [STEPS]]
 
-sizes.json has the number of levels of every column, which are public. Prints the processor seconds it took.
+TOOL is MST or AIM. sizes.json has the number of levels of every column, which are public. Prints the processor seconds
+it took.
 """
 
 import json
@@ -19,7 +20,8 @@ def main() -> None:
     rows, domain = pd.read_csv(source), json.loads(Path(sizes).read_text())
     started = time.process_time()
     pipeline = getattr(pipelines, f"{(tool or ['MST'])[0]}Pipeline")
-    model = pipeline(epsilon=float(epsilon), delta=float(delta), disable_processing=True, n_jobs=1)
+    steps = {"gen_kwargs": {"n_iters": int(tool[1])}} if len(tool) > 1 else {}
+    model = pipeline(epsilon=float(epsilon), delta=float(delta), disable_processing=True, n_jobs=1, **steps)
     model.fit(rows, domain, random_state=int(seed))
     made = model.generate(n_records=len(rows), random_state=int(seed))
     made[list(rows.columns)].to_csv(target, index=False)

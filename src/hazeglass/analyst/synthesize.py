@@ -28,7 +28,7 @@ from hazeglass.bundle.synthetic import NormalRows, synthetic_rows, warn_of
 from hazeglass.bundle.targets import present
 from hazeglass.errors import InputError
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, marginal_of
+from hazeglass.features.marginal import Marginal
 from hazeglass.markov.draw import Check
 
 if TYPE_CHECKING:
@@ -245,5 +245,4 @@ def _noisier_counts(known: Marginal, rng: np.random.Generator) -> Marginal:
     """The counts of the last round with their noise once more."""
     last = known.rounds[-1]
     counts = np.maximum(last.counts + rng.standard_normal(last.counts.size) * last.noise_sd, 0.0)
-    rounds = (*known.rounds[:-1], Counts(last.borders, counts, last.missing, last.noise_sd))
-    return marginal_of(rounds, known.step, levels=type(known) is not Marginal)
+    return replace(known, rounds=(*known.rounds[:-1], Counts(last.borders, counts, last.missing, last.noise_sd)))
