@@ -194,15 +194,20 @@ class _Tree:
         self.n, self.p, self.margin, self.scale = n, p, margin, scale
 
     def __call__(self, seed: int) -> Found:
-        rng = np.random.default_rng(seed)
-        z, real = rng.standard_normal((self.n, self.p)), np.zeros((self.p, self.p), dtype=bool)
-        for k in range(1, self.p):
-            parent, strength = rng.integers(0, k), rng.uniform(0.9, 0.98)
-            z[:, k] = strength * z[:, parent] + np.sqrt(1 - strength**2) * z[:, k]
-            real[parent, k] = True
+        z, real = strong_tree(self.n, self.p, np.random.default_rng(seed))
         change, lower, upper, kind = MARGINS[self.margin]
         release = release_of(change(z), lower, upper, kind, 1.0, seed, scale=self.scale)
-        return ranked(recovered(release), real[np.triu_indices(self.p, 1)])
+        return ranked(recovered(release), real)
+
+
+def strong_tree(n: int, p: int, rng: np.random.Generator) -> tuple[FloatArray, FloatArray]:
+    """Rows, and which pairs are edges."""
+    z, real = rng.standard_normal((n, p)), np.zeros((p, p), dtype=bool)
+    for k in range(1, p):
+        parent, strength = rng.integers(0, k), rng.uniform(0.9, 0.98)
+        z[:, k] = strength * z[:, parent] + np.sqrt(1 - strength**2) * z[:, k]
+        real[parent, k] = True
+    return z, real[np.triu_indices(p, 1)]
 
 
 class _LognormalRandom:

@@ -11,9 +11,7 @@ from scipy.stats import kstest
 
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import (
-    DRAWS,
     MOST_LEAVES,
-    STEPS,
     Marginal,
     first_borders,
     is_last_round,
@@ -22,8 +20,8 @@ from hazeglass.features.marginal import (
     needs_another_look,
     next_borders,
     often_missing,
-    score_table,
 )
+from hazeglass.features.scores import DRAWS, STEPS, score_table
 
 GRID = 2.0**-30
 

@@ -13,7 +13,8 @@ from hazeglass.compute.engines import Serial, get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import cosines
-from hazeglass.features.marginal import STEPS, Marginal, first_borders, score_table
+from hazeglass.features.marginal import Marginal, first_borders
+from hazeglass.features.scores import STEPS, score_table
 from hazeglass.features.shaping import Shape, exact_map, largest_entry
 from hazeglass.publisher import marginals
 from hazeglass.publisher import sums as exact

@@ -18,7 +18,7 @@ from hazeglass.bundle.columns import Column, origins, unit_step
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import first_borders, marginal_of, next_borders
+from hazeglass.features.marginal import Levels, Marginal, first_borders, next_borders
 from hazeglass.features.shaping import BOX, Shape, exact_map, largest_entry
 from hazeglass.guarantee.units import count_weight, counts_distance, moments_distance
 from hazeglass.publisher.clip import lattice_rows
@@ -120,9 +120,9 @@ def marginals(plan, rows, rng):
             exact = exact_counts(rows, [*every[:k], borders, *every[k + 1 :]], Serial())[k]
             noisy = exact + np.rint(noise * rng.standard_normal(exact.size))
             rounds.append(Counts(borders, noisy[:-1], float(noisy[-1]), max(noise, 0.3)))
-            so_far, last = marginal_of(rounds, step, levels=levels), bool(rng.random() < 0.5)
+            so_far, last = (Levels if levels else Marginal)(tuple(rounds), step), bool(rng.random() < 0.5)
             borders = next_borders(so_far, rng.choice([1e-4, 0.05]), last=last)
-        known.append(marginal_of(rounds, step, levels=levels))
+        known.append((Levels if levels else Marginal)(tuple(rounds), step))
     return known
 
 

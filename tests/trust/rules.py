@@ -30,7 +30,7 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import (
     Marginal,
     first_borders,
-    marginal_of,
+    marginals_of,
     needs_another_look,
     next_borders,
     often_missing,
@@ -179,10 +179,8 @@ class _Walk:
                     Counts(one, part[:-1], float(part[-1]), deviation) for one, part in zip(borders, parts, strict=True)
                 )
             )
-            found.columns = tuple(
-                marginal_of([of_round[k] for of_round in found.counts], step, levels=levels[k])
-                for k, step in enumerate(steps)
-            )
+            rows = None if plan.protects == "person" else self.size  # how many rows persons have is secret
+            found.columns = marginals_of(tuple(zip(*found.counts, strict=True)), steps, levels, rows)
         answers.end()
 
     def stages(self, budget: BudgetFilter) -> None:

@@ -34,14 +34,14 @@ import hazeglass as hg
 from hazeglass.bundle import promise, reader, synthetic
 from hazeglass.bundle import writer as written
 from hazeglass.bundle.columns import KINDS, response_of
-from hazeglass.bundle.manifest import Form, unit_step
+from hazeglass.bundle.followed import known_columns
+from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.compute import cells, lines, places, readings, tables
 from hazeglass.compute.engines import ENGINES
 from hazeglass.compute.frames import in_memory
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BundleError, DataError, PlanError
-from hazeglass.features.marginal import marginal_of
 from hazeglass.features.shaping import stage_radius
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher import clip, marginals, moments, parts, publish
@@ -702,20 +702,16 @@ def _remembering(name, ask):
 
 def _trusting(manifest, rounds, moments):
     """A reader that does not compute again what follows from released numbers, so that it cannot refuse it."""
-    steps = [unit_step(column, manifest.scale) for column in manifest.columns]
-    levels = [not column.ordered for column in manifest.columns]
-    return tuple(
-        marginal_of([one[k] for one in rounds], step, levels=levels[k]) for k, step in enumerate(steps) if rounds
-    )
+    return known_columns(manifest, rounds)
 
 
 def _known_exactly(known):
-    def better(counts, plan):
+    def better(counts, plan, size):
         last = [
             replace(one, counts=exact[:-1].astype(float), missing=float(exact[-1]))
             for one, exact in zip(counts[-1], EXACT["counts"], strict=True)
         ]
-        return known([*counts[:-1], last], plan)
+        return known([*counts[:-1], last], plan, size)
 
     return better
 

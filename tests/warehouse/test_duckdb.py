@@ -182,7 +182,7 @@ def test_no_query_holds_anything_of_a_row(data, meters, monkeypatch):
 def _stage_for(plan, mu=1.0):
     from hazeglass.bundle.columns import unit_step
     from hazeglass.features.fitting import Counts
-    from hazeglass.features.marginal import first_borders, marginal_of
+    from hazeglass.features.marginal import Levels, Marginal, first_borders
     from hazeglass.publisher.marginals import Encoder
 
     rng = np.random.default_rng(0)
@@ -191,7 +191,7 @@ def _stage_for(plan, mu=1.0):
         step = unit_step(one, plan.scale)
         borders = first_borders(step, levels=not one.ordered)
         counts = Counts(borders, rng.integers(1, 50, borders.size - 1).astype(float), 5.0, 1.0)
-        known.append(marginal_of([counts], step, levels=not one.ordered))
+        known.append((Marginal if one.ordered else Levels)((counts,), step))
     encoder = Encoder.of_scores(known, "columns", b"k" * 32)
     from hazeglass.features.shaping import first_shape
 

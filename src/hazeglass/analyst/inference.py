@@ -43,6 +43,9 @@ from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms
 
 _STEADIER = 2.0
+# A sparse fit ranks pairs better than an inverse, unless it misses so many times what noise leaves in the inverse;
+# with less noise than that, both rank alike.
+_MISSES, _LEAST_NOISE = 2.0, 0.05
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
 _LEFTOVER = 0.45
 _LEAST_OWN = 0.25  # of what the pilot says of a column by itself: a de-biased block with less is mostly noise
@@ -205,6 +208,23 @@ def evidence(noisy: NoisyCovariance, base: Pilot, problem: Problem) -> FloatArra
         precision = _unshrunk(noisy, problem).fit(_STEADIER * base.alpha).precision
     steady = infer(noisy, precision)
     return np.abs(steady.partial_correlation) / steady.std_error
+
+
+def steady_evidence(noisy: NoisyCovariance, problem: Problem) -> FloatArray | None:
+    """The same by a sparse fit to all columns, where noise is loud and the fit misses little that it leaves to see.
+
+    An inverse, and columns that seem to be determined by others, are then more of the noise than of the data.
+    """
+    basis = noisy.error.basis
+    if noisy.groups or noisy.size > 1 or basis.shape[0] != basis.shape[1]:
+        return None
+    whitened = _Whitened.of(noisy)
+    if whitened.share < _LEAST_NOISE:
+        return None
+    sparse = _sparse_pilot(noisy, problem)
+    if whitened.missed(sparse.precision) > _MISSES * whitened.risk:
+        return None
+    return evidence(noisy, Pilot(sparse.precision, sparse.alpha), problem)
 
 
 def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> PairInference:

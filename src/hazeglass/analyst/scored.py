@@ -181,7 +181,7 @@ def cumulative_noise(known: Marginal, at: FloatArray) -> tuple[FloatArray, Float
     Counts are divided by their sum, so the errors are those of a bridge: tied to 0 at both ends.
     """
     counts, ends = known.rounds[-1].counts, known.cumulative
-    share, leaves = known.noise_sd / max(float(counts.sum()), 1.0), np.arange(counts.size + 1)
+    share, leaves = known.noise_sd / known.whole, np.arange(counts.size + 1)
     tied = np.outer(leaves, ends)
     noise = share**2 * (np.minimum.outer(leaves, leaves) - tied - tied.T + counts.size * np.outer(ends, ends))
     place = np.clip(np.searchsorted(ends, at, side="right") - 1, 0, leaves.size - 2)

@@ -27,7 +27,7 @@ from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.synthetic import NormalRows, synthetic_rows, warn_of
 from hazeglass.bundle.targets import present
 from hazeglass.errors import InputError
-from hazeglass.features.marginal import Levels, Marginal, marginal_of, often_missing
+from hazeglass.features.marginal import Marginal, often_missing
 from hazeglass.markov.draw import Check
 
 if TYPE_CHECKING:
@@ -249,4 +249,4 @@ def _noisier_counts(known: Marginal, rng: np.random.Generator, *, missing: bool)
     for one in known.rounds:
         noise = one.noise_sd * rng.standard_normal(one.counts.size + 1)
         rounds.append(replace(one, counts=one.counts + noise[1:], missing=one.missing + missing * float(noise[0])))
-    return marginal_of(rounds, known.step, levels=isinstance(known, Levels))
+    return replace(known, rounds=tuple(rounds))

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.inference import PairInference, Pilot, evidence, infer, pilot
+from hazeglass.analyst.inference import PairInference, Pilot, evidence, infer, pilot, steady_evidence
 from hazeglass.analyst.noisy import NoisyCovariance, some_of
 from hazeglass.analyst.penalty import Problem
 from hazeglass.glasso import Solution
@@ -77,13 +77,14 @@ def inferred(noisy: NoisyCovariance, problem: Problem, chosen: Solution) -> Infe
     curved = noisy.size > 1 and not noisy.groups
     seen = views(noisy) if noisy.size == 1 else (View(noisy, (), np.ones((len(noisy.names),) * 2, dtype=bool)),)
     found: list[PairInference] = []
+    steady = steady_evidence(noisy, problem)
     ranked, bases = [], []
     for view in seen:
         own = problem if view.noisy is noisy else Problem.of(view.noisy, solver=problem.solver, device=problem.device)
         base = pilot(view.noisy, own, chosen)
         bases.append(base)
         found.append(infer(view.noisy, base.precision, base.blur))
-        ranked.append(None if curved else evidence(view.noisy, base, own))
+        ranked.append(None if curved else evidence(view.noisy, base, own) if steady is None else steady)
     left_out = tuple(noisy.names[k] for k in seen[0].out)
     untold = tuple((noisy.names[i], noisy.names[j]) for i, j in (_untold(noisy) if left_out else ()))
     if len(seen) == 1:

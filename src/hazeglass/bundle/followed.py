@@ -25,7 +25,7 @@ from hazeglass.features.marginal import (
     counts_share,
     first_borders,
     is_last_round,
-    marginal_of,
+    marginals_of,
     next_borders,
     often_missing,
 )
@@ -77,36 +77,41 @@ def _agree(what: str, stated: object, made: object) -> None:
 
 
 def _check_partitions(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> tuple[Marginal, ...]:
-    size = manifest.persons or manifest.n
-    columns = []
-    for k, column in enumerate(manifest.columns):
-        step, own, levels = unit_step(column, manifest.scale), [one[k] for one in rounds], not column.ordered
-        for number, counts in enumerate(own):
-            if number == 0:
-                expected = first_borders(step, levels=levels)
-            else:
-                noise = manifest.rounds[number].noise_scale / size
-                known, last = marginal_of(own[:number], step, levels=levels), number == len(rounds) - 1
-                expected = next_borders(known, noise, last=last)
-            _agree("partitions", counts.borders, expected)
-        if own:
-            columns.append(marginal_of(own, step, levels=levels))
+    size, columns = manifest.persons or manifest.n, known_columns(manifest, ())
+    if not rounds:
+        return columns
+    ordered = any(column.ordered for column in manifest.columns)
+    for number, counts in enumerate(rounds):
+        last = is_last_round(number, columns, ordered=ordered)
+        if last != (number == len(rounds) - 1):
+            raise BundleError("release.json has a number of rounds that its counts do not ask for. Do not rely on it.")
+        noise = manifest.rounds[number].noise_scale / size
+        for k, column in enumerate(manifest.columns):
+            expected = (
+                next_borders(columns[k], noise, last=last)
+                if number > 0
+                else first_borders(unit_step(column, manifest.scale), levels=not column.ordered)
+            )
+            _agree("partitions", counts[k].borders, expected)
+        columns = known_columns(manifest, rounds[: number + 1])
     if manifest.standard is not None:
         _agree("locations", manifest.standard.centre, [one.location for one in columns])
         _agree("spreads", manifest.standard.scale, [one.spread for one in columns])
-    return tuple(columns)
+    return columns
+
+
+def known_columns(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> tuple[Marginal, ...]:
+    """What these rounds of counts say of every column."""
+    return marginals_of(
+        tuple(zip(*rounds, strict=True)),
+        [unit_step(column, manifest.scale) for column in manifest.columns],
+        [not column.ordered for column in manifest.columns],
+        None if manifest.unit.name == "person" else manifest.n,
+    )
 
 
 def _round_shares(manifest: Manifest, rounds: Sequence[Sequence[Counts]]) -> list[float]:
     """Of what is left of mu^2, for every round."""
-    ordered = any(column.ordered for column in manifest.columns)
-    for number in range(len(rounds)):
-        known = [
-            marginal_of(own, unit_step(column, manifest.scale), levels=not column.ordered)
-            for column, own in zip(manifest.columns, zip(*rounds[:number], strict=True), strict=False)
-        ]
-        if is_last_round(number, known, ordered=ordered) != (number == len(rounds) - 1):
-            raise BundleError("release.json has a number of rounds that its counts do not ask for. Do not rely on it.")
     if not rounds:
         return []
     distance = counts_distance(manifest.unit, columns=len(manifest.columns))

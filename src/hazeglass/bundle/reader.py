@@ -23,9 +23,9 @@ import numpy.typing as npt
 from hazeglass.bundle.catalogue import Described, check_derived
 from hazeglass.bundle.cells import bytes_per_cell, check_cells, check_spread, in_words
 from hazeglass.bundle.fields import FieldRows
-from hazeglass.bundle.followed import check_followed
+from hazeglass.bundle.followed import check_followed, known_columns
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
-from hazeglass.bundle.manifest import Column, Manifest, unit_step
+from hazeglass.bundle.manifest import Column, Manifest
 from hazeglass.bundle.moments import (
     MARGINAL_COLUMNS,
     MOMENT_COLUMNS,
@@ -49,7 +49,7 @@ from hazeglass.bundle.verify import check_files, check_hashes, parse_checksums, 
 from hazeglass.bundle.writer import part_rows, row_groups
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
-from hazeglass.features.marginal import Marginal, marginal_of
+from hazeglass.features.marginal import Marginal
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import RoundedGaussian
 
@@ -124,10 +124,7 @@ class Release(Described):
 
     def marginals(self) -> tuple[Marginal, ...]:
         """What the released counts say of each column's distribution; of none where a release has no counts."""
-        return tuple(
-            marginal_of(rounds, unit_step(column, self.manifest.scale), levels=not column.ordered)
-            for column, rounds in zip(self.columns, zip(*self._counts(), strict=True), strict=False)
-        )
+        return known_columns(self.manifest, self._counts())
 
     def _counts(self) -> list[list[Counts]]:
         """Of every round and column."""

@@ -1,12 +1,14 @@
 """Counts of a column's cells, and the bent normal distribution that fits them best.
 
 Its cdf is Phi(log(1 + k x) / k) with x = (u - m) / s: median m, scale s, skewness k; normal at k = 0, lognormal beside
-it. Least squares over all rounds, every count in units of its noise; skewness has to be worth it.
+it. Least squares over all rounds, every count in units of its noise; skewness has to be worth it. Where noise is loud,
+columns are taken to be alike as far as their counts together say so (:func:`usual_of`).
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +19,10 @@ FloatArray = npt.NDArray[np.float64]
 
 _FITS = 12
 _SKEWS, _MOST_SKEW, _USUAL_SKEW = (0.0, 0.8, -0.8), 3.0, 0.35  # to start a fit from, the most, and beforehand
+_PLACES, _SCALES = np.linspace(-0.8, 0.8, 9), np.log(2.0) * np.arange(-5, 0)  # to start a fit of all columns from
+_LEAST_GIVE = np.array([0.1, 0.2, 0.15])  # how far columns differ beforehand, which counts as much as one of them
+_FIRST_GIVE = np.array([0.15, 0.3, 0.35])
+_AVERAGES, _MOST_COLUMNS = 12, 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +33,17 @@ class Counts:
     counts: FloatArray
     missing: float
     noise_sd: float
+
+
+@dataclass(frozen=True, eq=False)
+class Usual:
+    """What is supposed of median, log scale and skewness before a column is counted: `centre`, give or take `give`."""
+
+    centre: FloatArray
+    give: FloatArray
+
+
+ALONE = Usual(np.zeros(3), np.array([np.inf, np.inf, _USUAL_SKEW]))
 
 
 def on_simplex(shares: FloatArray) -> FloatArray:
@@ -46,20 +63,34 @@ def bent(x: FloatArray, skew: float) -> tuple[FloatArray, FloatArray]:
     return np.asarray(np.log(inner) / skew), inner
 
 
-def fitted(rounds: tuple[Counts, ...], step: float) -> tuple[float, float, float]:
-    """Least squares over all counts: steps of Gauss and Newton from the best of some starts, halved where too long."""
+def fitted(
+    rounds: tuple[Counts, ...], step: float, wholes: FloatArray, usual: Usual = ALONE
+) -> tuple[float, float, float]:
+    """Least squares over all counts, in each round shares of one of `wholes`: the best of some starts, improved."""
     narrowest = max(1e-9, step / 4)
     places = [start(one, narrowest) for one in rounds for start in (_quartile_start, _peak_start)]
-    at = min((np.append(place, skew) for place in places for skew in _SKEWS), key=lambda a: _chi_square(a, rounds))
-    best, gap, slope = misfit(at, rounds)
-    for _ in range(_FITS):
+    starts = [np.append(place, skew) for place in places for skew in _SKEWS]
+    if usual is not ALONE:
+        starts.append(_inside(usual.centre, narrowest))
+    at = _descend(min(starts, key=lambda a: _chi_square(a, rounds, wholes, usual)), rounds, wholes, usual, narrowest)
+    return float(np.clip(at[0], -1, 1)), math.exp(at[1]), float(at[2])
+
+
+def _inside(at: FloatArray, narrowest: float) -> FloatArray:
+    return np.array([at[0], np.clip(at[1], math.log(narrowest), 3.0), np.clip(at[2], -_MOST_SKEW, _MOST_SKEW)])
+
+
+def _descend(
+    at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual, narrowest: float, steps: int = _FITS
+) -> FloatArray:
+    """Steps of Gauss and Newton, halved where too long."""
+    best, gap, slope = misfit(at, rounds, wholes, usual)
+    for _ in range(steps):
         move = np.linalg.lstsq(slope, gap, rcond=1e-10)[0]
         move *= min(1.0, 1 / max(abs(move[1]), abs(move[2]), abs(move[0]) / math.exp(at[1]), 1e-30))
         for _ in range(5):
-            after = at + move
-            after[1] = np.clip(after[1], math.log(narrowest), 3.0)
-            after[2] = np.clip(after[2], -_MOST_SKEW, _MOST_SKEW)
-            found, *rest = misfit(after, rounds)
+            after = _inside(at + move, narrowest)
+            found, *rest = misfit(after, rounds, wholes, usual)
             if found < best:
                 break
             move = move / 2
@@ -68,7 +99,29 @@ def fitted(rounds: tuple[Counts, ...], step: float) -> tuple[float, float, float
         done, at, best, (gap, slope) = best - found < 1e-3, after, found, rest
         if done:
             break
-    return float(np.clip(at[0], -1, 1)), math.exp(at[1]), float(at[2])
+    return at
+
+
+def usual_of(columns: Sequence[tuple[Counts, ...]], steps: Sequence[float], wholes: Sequence[FloatArray]) -> Usual:
+    """How columns are alike, from the counts of all (empirical Bayes): one fit to all of them, then by turns each
+    column's own place, as far as counts tell it from the others', and how far these places differ."""
+    some = np.unique(np.linspace(0, len(columns) - 1, min(len(columns), _MOST_COLUMNS)).astype(np.intp))
+    every, every_whole = tuple(one for k in some for one in columns[k]), np.concatenate([wholes[k] for k in some])
+    starts = [np.array([place, scale, 0.0]) for place in _PLACES for scale in _SCALES]
+    centre = min(starts, key=lambda at: _chi_square(at, every, every_whole, ALONE))
+    centre = _descend(centre, every, every_whole, ALONE, 1e-9)
+    give, places = _FIRST_GIVE, dict.fromkeys(some, centre)
+    for _ in range(_AVERAGES):
+        usual, spread = Usual(centre, give), []
+        for k in some:
+            places[k] = _descend(places[k], columns[k], wholes[k], usual, max(1e-9, steps[k] / 4), 1)
+            slope = misfit(places[k], columns[k], wholes[k], usual)[2]
+            spread.append(np.diag(np.linalg.pinv(slope.T @ slope)))
+        found = np.array([places[k] for k in some])
+        centre = found.mean(axis=0)
+        square = np.sum((found - centre) ** 2 + spread, axis=0) + _LEAST_GIVE**2
+        give = np.sqrt(square / (len(some) + 1))
+    return Usual(centre, give)
 
 
 def _quartile_start(one: Counts, narrowest: float) -> FloatArray:
@@ -86,37 +139,39 @@ def _peak_start(one: Counts, narrowest: float) -> FloatArray:
     return np.array([(low + high) / 2, math.log(max((high - low) / 4, narrowest))])
 
 
-def misfit(at: FloatArray, rounds: tuple[Counts, ...]) -> tuple[float, FloatArray, FloatArray]:
+def misfit(
+    at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual = ALONE
+) -> tuple[float, FloatArray, FloatArray]:
     """Chi-square of the counts about the distribution at (median, log scale, skew), the scaled gaps, their slopes."""
     slopes, scale, skew = [], math.exp(at[1]), float(at[2])
-    for one in rounds:
-        x, z, inner, unit, whole = _at_borders(at, one)
+    for one, whole in zip(rounds, wholes, strict=True):
+        x, z, inner, unit = _at_borders(at, one)
         density = np.exp(-np.square(np.clip(z, -38, 38)) / 2) / math.sqrt(2 * math.pi)
         turn = -(x**2) / 2 if abs(skew) < 1e-6 else (x / inner - z) / skew
         along = [-density / (scale * inner), -density * x / inner, density * turn]
         ends = [np.diff(np.concatenate([[0.0], part, [0.0]])) for part in along]
         slopes.append(whole * np.stack(ends, axis=1) / unit[:, None])
-    gap = _gaps(at, rounds)
-    return float(gap @ gap), gap, np.concatenate([*slopes, [[0.0, 0.0, 1 / _USUAL_SKEW]]])
+    gap = _gaps(at, rounds, wholes, usual)
+    return float(gap @ gap), gap, np.concatenate([*slopes, np.diag(1 / usual.give)])
 
 
-def _at_borders(at: FloatArray, one: Counts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]:
-    """The inner borders of a round on the scale of the distribution, straight and bent; the counts' errors and sum."""
+def _at_borders(at: FloatArray, one: Counts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+    """The inner borders of a round on the scale of the distribution, straight and bent; the counts' errors."""
     x = (one.borders[1:-1] - at[0]) / math.exp(at[1])
     unit = np.sqrt(one.noise_sd**2 + np.maximum(one.counts, 0.0) / 2)
-    return x, *bent(x, float(at[2])), unit, max(float(one.counts.sum()), 1.0)
+    return x, *bent(x, float(at[2])), unit
 
 
-def _gaps(at: FloatArray, rounds: tuple[Counts, ...]) -> FloatArray:
+def _gaps(at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual) -> FloatArray:
     """The counts less what the distribution expects, in units of their errors."""
     gaps = []
-    for one in rounds:
-        _, z, _, unit, whole = _at_borders(at, one)
+    for one, whole in zip(rounds, wholes, strict=True):
+        _, z, _, unit = _at_borders(at, one)
         gaps.append((one.counts - whole * np.diff(np.concatenate([[0.0], ndtr(z), [1.0]]))) / unit)
     # Skewness has to be worth it: one more number, 0 give or take, which noisy counts do not outweigh.
-    return np.concatenate([*gaps, [-float(at[2]) / _USUAL_SKEW]])
+    return np.concatenate([*gaps, (usual.centre - at) / usual.give])
 
 
-def _chi_square(at: FloatArray, rounds: tuple[Counts, ...]) -> float:
-    gap = _gaps(at, rounds)
+def _chi_square(at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual) -> float:
+    gap = _gaps(at, rounds, wholes, usual)
     return float(gap @ gap)

@@ -16,32 +16,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from hazeglass.features.fitting import Counts, bent, fitted, misfit, on_simplex
+from hazeglass.features.fitting import ALONE, Counts, Usual, bent, fitted, misfit, on_simplex, usual_of
 
 FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
 
-STEPS = 1024  # of a score
 MOST_ROUNDS = 4
 MOST_LEAVES = 256
 _LOOKED_AT = 32  # leaves of a round that only finds out where cells are
 LOOK_SHARE = 0.2  # of the counts' budget that is left, for each round but the last
 PRESENCE_SHARE = 0.05  # of what the counts left, where cells are missing in several columns
 _LEAST_SHARE, _MOST_SHARE, _ENOUGH = 0.1, 0.2, 0.01  # of mu^2; less where the counts' noise is that share of the rows
-DRAWS = 256  # scores that a drawn leaf, or a missing cell, is drawn from
 _FIRST_LEAVES = 16
-_LEVEL = 64  # scores follow the cell in steps of 1/64
-_HIGHEST = 4.0  # scores beyond are those of the tail
 _LUMP = 2.5  # a leaf with so many times the mass it was made for holds a lump
 _WIDE = 0.25  # a leaf with more mass than that is looked into again
+_SURE = 3.0  # standard errors from which missing cells are taken off
+_LOUD = 0.01  # noise of a count, as a share of the rows, from which columns help to tell each other's places
 _THINNING = 4.0  # power of the tail beyond the last border
 _GRID = 1 << 30  # borders are multiples of 1/2^30: exact whatever reads them
 _SEARCH = 40
@@ -55,10 +52,14 @@ class Marginal:
 
     rounds  the counts it is made from, the last being the finest where cells are
     step    between the values of a whole-numbered column, 0 for others
+    rows    how many cells there are, missing ones included; None where only the counts say it
+    usual   what is supposed of the fitted distribution before these counts
     """
 
     rounds: tuple[Counts, ...]
     step: float = 0.0
+    rows: float | None = None
+    usual: Usual = ALONE
 
     @property
     def borders(self) -> FloatArray:
@@ -75,32 +76,45 @@ class Marginal:
         """How many of the cells are missing, by all rounds."""
         precision = np.array([1 / one.noise_sd**2 for one in self.rounds])
         missing = np.array([one.missing for one in self.rounds])
-        total = np.array([max(one.missing + one.counts.sum(), 1.0) for one in self.rounds])
+        total = [self.rows or max(one.missing + one.counts.sum(), 1.0) for one in self.rounds]
         return float(np.clip(precision @ (missing / total) / precision.sum(), 0.0, 0.99))
+
+    @cached_property
+    def wholes(self) -> FloatArray:
+        """How many cells each round counted that are not missing."""
+        if self.rows is None:
+            return np.array([max(float(one.counts.sum()), 1.0) for one in self.rounds])
+        noise = 1 / math.sqrt(sum(1 / one.noise_sd**2 for one in self.rounds))
+        missing = self.missing_share if self.missing_share * self.rows > _SURE * noise else 0.0
+        return np.full(len(self.rounds), max((1 - missing) * self.rows, 1.0))
+
+    @property
+    def whole(self) -> float:
+        """The same of the last round."""
+        return float(self.wholes[-1])
 
     @cached_property
     def _free(self) -> FloatArray:
         """Shares of the last round's leaves by their counts alone: not negative, and 1 together."""
-        return on_simplex(self.rounds[-1].counts / max(self.rounds[-1].counts.sum(), 1.0))
+        return on_simplex(self.rounds[-1].counts / self.whole)
 
     @cached_property
     def fitted(self) -> tuple[float, float, float]:
         """Median, scale and skewness of the bent normal distribution that fits all rounds best."""
-        return fitted(self.rounds, self.step)
+        return fitted(self.rounds, self.step, self.wholes, self.usual)
 
     @cached_property
     def skew_variance(self) -> float:
         """Of the error that noise leaves in the fitted skewness."""
         median, scale, skew = self.fitted
-        slope = misfit(np.array([median, math.log(scale), skew]), self.rounds)[2]
+        slope = misfit(np.array([median, math.log(scale), skew]), self.rounds, self.wholes, self.usual)[2]
         return float(np.linalg.pinv(slope.T @ slope)[2, 2])
 
     @cached_property
     def weight(self) -> float:
         """How far the counts are believed beyond the fitted distribution: 0 where noise explains the difference."""
         chi_square, freedom = 0.0, -3
-        for one in self.rounds:
-            total = max(float(one.counts.sum()), 1.0)
+        for one, total in zip(self.rounds, self.wholes, strict=True):
             gap = one.counts - total * np.diff(self._fitted_cdf(one.borders))
             # Counts of rows vary by themselves, too; what is expected of that is no contradiction.
             chi_square += float(np.sum(gap**2 / (one.noise_sd**2 + np.maximum(one.counts, 0.0) / 2)))
@@ -132,8 +146,7 @@ class Marginal:
     def drawn(self) -> BoolArray:
         """Leaves in which a score does not follow the cell."""
         share, leaves = self.shares, self.shares.size
-        last, believed = self.rounds[-1], self.weight > 0.5
-        total = max(float(last.counts.sum()), 1.0)
+        last, believed, total = self.rounds[-1], self.weight > 0.5, self.whole
         meant = np.diff(levels(leaves, self.noise_sd / total))
         lump = share > _WIDE
         if meant.size == leaves:
@@ -171,7 +184,7 @@ class Marginal:
     @cached_property
     def latent_borders(self) -> FloatArray:
         """Where the pieces of the column meet on the scale of scores, from -inf to inf."""
-        return np.asarray(ndtri(_with_ends(self.cdf(self._pieces[0]))))
+        return np.asarray(ndtri(with_ends(self.cdf(self._pieces[0]))))
 
     @cached_property
     def means(self) -> FloatArray:
@@ -255,7 +268,7 @@ class Levels(Marginal):
         """By all rounds, each as far as its noise lets it."""
         precision = np.array([1 / one.noise_sd**2 for one in self.rounds])
         counts = precision @ np.array([one.counts for one in self.rounds]) / precision.sum()
-        return on_simplex(counts / max(float(counts.sum()), 1.0))
+        return on_simplex(counts / (self.whole if self.rows else max(float(counts.sum()), 1.0)))
 
     @property
     def drawn(self) -> BoolArray:
@@ -268,9 +281,33 @@ class Levels(Marginal):
         return float(1 / math.sqrt(sum(1 / one.noise_sd**2 for one in self.rounds)))
 
 
-def marginal_of(rounds: Sequence[Counts], step: float, *, levels: bool) -> Marginal:
-    """What these counts say of a column."""
-    return (Levels if levels else Marginal)(tuple(rounds), step)
+def marginals_of(
+    columns: Sequence[Sequence[Counts]], steps: Sequence[float], levels: Sequence[bool], rows: float | None
+) -> tuple[Marginal, ...]:
+    """What the rounds of counts say of every column; `rows` is their public number, None where it is secret.
+
+    Where the noise is loud, it is the counts of all columns together that say where each of them may lie.
+    """
+    if not columns or not columns[0]:
+        return ()
+    if rows is None:  # every column was counted in the same rows
+        sums = np.array(
+            [
+                [one.missing + one.counts.sum(), one.noise_sd**2 * (one.counts.size + 1)]
+                for own in columns
+                for one in own
+            ]
+        )
+        rows = max(float(np.average(sums[:, 0], weights=1 / sums[:, 1])), 1.0)
+    made = [
+        (Levels if level else Marginal)(tuple(own), step, rows)
+        for own, step, level in zip(columns, steps, levels, strict=True)
+    ]
+    ordered = [one for one in made if not isinstance(one, Levels)]
+    if not ordered or ordered[0].noise_sd < _LOUD * rows:
+        return tuple(made)
+    usual = usual_of(*zip(*((one.rounds, one.step, one.wholes) for one in ordered), strict=True))
+    return tuple(one if isinstance(one, Levels) else replace(one, usual=usual) for one in made)
 
 
 def first_borders(step: float, *, levels: bool = False) -> FloatArray:
@@ -331,7 +368,7 @@ def needs_another_look(known: Marginal) -> bool:
     if isinstance(known, Levels):
         return False
     wide = np.diff(known.borders) > 1.5 * known.step if known.step > 0 else np.diff(known.borders) > 8 / _GRID
-    return bool(np.any(known._free[wide] > _WIDE))
+    return bool(np.any(known.shares[wide] > _WIDE))
 
 
 def often_missing(columns: Sequence[Marginal]) -> tuple[int, ...]:
@@ -339,54 +376,12 @@ def often_missing(columns: Sequence[Marginal]) -> tuple[int, ...]:
 
     def doubt(known: Marginal) -> float:
         last = known.rounds[-1]
-        return 3.5 * known.noise_sd / max(float(last.counts.sum()) + last.missing, 1.0)
+        return 3.5 * known.noise_sd / (known.rows or max(float(last.counts.sum()) + last.missing, 1.0))
 
     return tuple(k for k, known in enumerate(columns) if known.missing_share > 0.005 + doubt(known))
 
 
-@dataclass(frozen=True, eq=False)
-class ScoreTable:
-    """Cells to scores, in whole numbers of 1/1024: the entry of the interval between cuts that a cell lies in.
-
-    cuts    increasing; interval k lies between cuts k - 1 and k
-    first   the interval's first entry in `values`
-    draws   how many entries it has: 1, or DRAWS of which one is drawn
-    values  the entries
-    """
-
-    cuts: FloatArray
-    first: IntArray
-    draws: IntArray
-    values: IntArray
-
-
-def score_table(known: Marginal) -> ScoreTable:
-    """The scores of one column; the last interval is not reached by any cell and is that of missing ones."""
-    grid = np.arange(-int(_HIGHEST * _LEVEL), int(_HIGHEST * _LEVEL) + 1) / _LEVEL
-    cuts = known.quantile(ndtr(grid))
-    borders = known.borders[1:-1]
-    drawn = known.drawn
-    leaf = np.searchsorted(known.borders, cuts, side="right") - 1
-    inside = (leaf >= 0) & (leaf < drawn.size)
-    edge = np.isin(cuts, known.borders)
-    keep = ~(inside & ~edge & drawn[np.clip(leaf, 0, drawn.size - 1)])
-    sides = borders[drawn[:-1] | drawn[1:]]
-    cuts = np.unique(np.concatenate([cuts[keep], sides]))
-    cuts = cuts[(cuts > known.borders[0]) & (cuts < known.borders[-1])]
-    ends = np.concatenate([[known.borders[0]], cuts, [known.borders[-1]]])
-    cumulative = _with_ends(known.cdf(ends))
-    middle = (ends[:-1] + ends[1:]) / 2
-    is_drawn = drawn[np.clip(np.searchsorted(known.borders, middle, side="right") - 1, 0, drawn.size - 1)]
-    draws = np.append(np.where(is_drawn, DRAWS, 1), DRAWS)
-    low, high = np.append(cumulative[:-1], 0.0), np.append(cumulative[1:], 1.0)
-    part = np.concatenate([np.arange(count) for count in draws])
-    width = np.repeat((high - low) / draws, draws)
-    begin = np.repeat(low, draws) + part * width
-    values = np.rint(normal_means(begin, begin + width) * STEPS).astype(np.int64)
-    return ScoreTable(cuts, np.cumsum(draws) - draws, draws, values)
-
-
-def _with_ends(cumulative: FloatArray) -> FloatArray:
+def with_ends(cumulative: FloatArray) -> FloatArray:
     cumulative[0], cumulative[-1] = 0.0, 1.0
     return np.maximum.accumulate(np.clip(cumulative, 0.0, 1.0))
 

@@ -17,13 +17,13 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc, gammaincc, lambertw
 
-from hazeglass.features.marginal import STEPS
+from hazeglass.features.scores import STEPS
 
 FloatArray = npt.NDArray[np.float64]
 
 MOST_STAGES = 8
 BOX = 1.0  # scores are moved into [-BOX, BOX] where single cells are protected: more would be noise
-_ABOVE_NOISE = 1.1  # spectral edges of noise by which a leading eigenvalue must exceed 1 for shaping to begin
+_ABOVE_NOISE = 1.3  # spectral edges of noise by which a leading eigenvalue must exceed 1 for shaping to begin
 _MANY, _ABOVE_BULK = 100, 1.35  # columns; and the same of how far below 1 eigenvalues reach
 _ROUND = 0.85  # share of the directions that rise above the noise when shaping ends
 _NOISE_WANTED = 0.6  # of the sampling error: with less noise than that, the radius grows

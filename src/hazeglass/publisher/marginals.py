@@ -23,17 +23,16 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import DEGREES, FeatureKind, cosines
 from hazeglass.features.marginal import (
     LOOK_SHARE,
-    STEPS,
     Levels,
     Marginal,
     counts_share,
     first_borders,
     is_last_round,
-    marginal_of,
+    marginals_of,
     next_borders,
     often_missing,
-    score_table,
 )
+from hazeglass.features.scores import STEPS, score_table
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
@@ -115,16 +114,14 @@ def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, b
                 for cuts, part in zip(borders, np.split(noisy, ends[:-1]), strict=True)
             )
         )
-        known = _known(counts, plan)
+        known = _known(counts, plan, size)
     return NoisyMarginals(tuple(rounds), tuple(counts), known)
 
 
-def _known(counts: Sequence[Sequence[Counts]], plan: Plan) -> tuple[Marginal, ...]:
-    """What all rounds so far say of every column."""
-    return tuple(
-        marginal_of(own, unit_step(one, plan.scale), levels=not one.ordered)
-        for one, own in zip(plan.columns, zip(*counts, strict=True), strict=True)
-    )
+def _known(counts: Sequence[Sequence[Counts]], plan: Plan, size: int) -> tuple[Marginal, ...]:
+    """What all rounds so far say of every column; how many rows persons have is secret."""
+    steps, levels = [unit_step(one, plan.scale) for one in plan.columns], [not one.ordered for one in plan.columns]
+    return marginals_of(tuple(zip(*counts, strict=True)), steps, levels, None if plan.unit.name == "person" else size)
 
 
 def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> IntArray:

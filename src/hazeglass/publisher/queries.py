@@ -20,7 +20,7 @@ from hazeglass.bundle.manifest import Column, Stage
 from hazeglass.bundle.series import Series
 from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
-from hazeglass.features.marginal import DRAWS, STEPS
+from hazeglass.features.scores import DRAWS, STEPS
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.publisher.clip import inner_radius
 from hazeglass.publisher.expressions import (
