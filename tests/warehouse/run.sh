@@ -28,4 +28,4 @@ $as "$bin/pg_ctl" -D "$work/data" -w -l "$work/log" \
     -o "-p $port -c listen_addresses=127.0.0.1 -c unix_socket_directories=$work -c log_statement=all -c fsync=off" start >/dev/null
 $as chmod 644 "$work/log"
 HAZEGLASS_WAREHOUSE=1 HAZEGLASS_SPARK=1 HAZEGLASS_POSTGRES="127.0.0.1:$port" HAZEGLASS_POSTGRES_LOG="$work/log" \
-    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 "$python" -m pytest -q -p no:cacheprovider tests/warehouse "$@"
+    OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 "$python" -m pytest -q -p no:cacheprovider -o timeout=1800 tests/warehouse "$@"

@@ -36,6 +36,9 @@ TYPES = {
     "z": "float8",
     "who": "int4",
     "stamp": "text",
+    "day": "int8",
+    "house": "text",
+    "month": "text",
 }
 
 
