@@ -38,6 +38,7 @@ _LINKED = (
     "How many pairs the penalised fit links at each penalty: those it cannot do without, whatever their error. Edges "
     "are something else: pairs that stand out of their error at the false-discovery rate"
 )
+_STANDS_OUT = 1.3  # times the mean number of edges
 _MOST_HUBS = 12
 _MOST_STATIC = 5000  # a page without scripts cannot turn over a longer table
 _SCRIPTS = ("start.js", "graph.js", "heat.js", "table.js", "export.js", "controls.js")
@@ -244,7 +245,8 @@ def hubs(names: Sequence[str], pairs: Pairs) -> list[tuple[str, int]]:
     """The columns with the most edges and their number; none where no column stands out."""
     degrees = np.bincount(np.concatenate([pairs.i, pairs.j])[np.tile(pairs.selected, 2)], minlength=len(names))
     order = np.argsort(-degrees, kind="stable")[:_MOST_HUBS]
-    return [(names[node], int(degrees[node])) for node in order if degrees[node] > 2]
+    least = max(2.0, _STANDS_OUT * float(degrees.mean()))
+    return [(names[node], int(degrees[node])) for node in order if degrees[node] > least]
 
 
 def _spots(drawing: Drawing) -> dict[str, list[int | None]]:

@@ -63,9 +63,10 @@ def fit_sentences(fit: Mapping[str, Any]) -> list[str]:
         )
     if fit.get("releases"):
         sentences += _several(fit)
+    of = " of a typical pair of levels" if fit.get("categorical") else ""
     stand = "data has" if fit["form"] == "rows" else "release stands for"
     sentences.append(
-        f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave; the "
+        f"Noise and sampling together leave what {fit['effective_rows']:,.0f} rows of clean data would leave{of}; the "
         f"{'releases stand for' if fit.get('releases') else stand} {fit['n']:,} rows."
     )
     if fit.get("skipped"):
