@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import hazeglass as hg
+from hazeglass.bundle.moments import whole_scale
 from hazeglass.guarantee.lattice import lattice_noise
 from hazeglass.guarantee.units import counts_distance
 from hazeglass.publisher import clip, marginals, moments, noise, publish, table
@@ -48,9 +49,9 @@ def drawn(monkeypatch):
 
 @given(st.floats(1e-3, 2.0**40))
 def test_scales_are_rounded_up_even_where_a_float_was_rounded_down(scale):
-    assert moments.whole_scale(scale) > Fraction(scale)
-    assert moments.whole_scale(scale) <= scale * (1 + 1e-14) + 1
-    assert moments.whole_scale(scale).is_integer()
+    assert whole_scale(scale) > Fraction(scale)
+    assert whole_scale(scale) <= scale * (1 + 1e-14) + 1
+    assert whole_scale(scale).is_integer()
     rounded = Fraction(table._rounded_up(scale))
     assert rounded > Fraction(scale)
     assert rounded <= scale * (1 + 1e-14) + 2**-20
