@@ -9,7 +9,10 @@ from tests.simulate import simulate
 
 import hazeglass as hg
 from hazeglass.analyst.covariance import covariance_of
-from hazeglass.analyst.twins import views
+from hazeglass.analyst.error_model import ErrorModel
+from hazeglass.analyst.noisy import NoisyCovariance
+from hazeglass.analyst.penalty import Problem, given
+from hazeglass.analyst.twins import inferred, views
 
 
 def chain(seed, rows=30_000):
@@ -91,3 +94,21 @@ def test_two_amounts_that_never_occur_together_are_named_and_no_other_pair_suffe
     for name in ("gain", "loss"):
         assert edges["a", name]["selected"]
         assert edges["d", name]["p_value"] > 1e-4
+
+
+def test_noise_that_makes_columns_seem_determined_spoils_neither_ranking_nor_intervals():
+    p, t, rng = 30, 0.15, np.random.default_rng(0)
+    links = np.diag(np.full(p - 1, -0.45), 1)
+    whole = np.linalg.inv(np.eye(p) + links + links.T)
+    whole /= np.sqrt(np.outer(np.diag(whole), np.diag(whole)))
+    noise = np.triu(rng.standard_normal((p, p)) * t, 1)
+    noise += noise.T + np.diag(rng.standard_normal(p) * t * np.sqrt(2))
+    error = ErrorModel.of_gaussian_rows(whole, 10_000).plus_isotropic(t)
+    noisy = NoisyCovariance(tuple(f"x{k}" for k in range(p)), 10_000, whole + noise, error).standardised()
+    assert len(views(noisy)) > 1
+    problem = Problem.of(noisy)
+    found = inferred(noisy, problem, given(problem, 0.5).solution)
+    edges = np.eye(p, k=1)[np.triu_indices(p, 1)] > 0
+    assert found.left_out == ()
+    assert np.median(found.pairs.std_error) < 0.3
+    assert np.mean(found.evidence[edges][:, None] > found.evidence[~edges]) > 0.9

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 from scipy.stats import kstest
 
-from hazeglass.features.fitting import Counts
+from hazeglass.features.fitting import ALONE, Counts
 from hazeglass.features.marginal import (
     MOST_LEAVES,
     Marginal,
@@ -17,6 +17,7 @@ from hazeglass.features.marginal import (
     is_last_round,
     leaf_count,
     levels,
+    marginals_of,
     needs_another_look,
     next_borders,
     often_missing,
@@ -287,3 +288,62 @@ def test_the_tail_of_the_normal_has_the_scores_it_should():
     assert missing.mean() == pytest.approx(0, abs=1e-3)
     assert missing.var() == pytest.approx(1, abs=0.01)
     assert ndtr(missing) == pytest.approx((np.arange(DRAWS) + 0.5) / DRAWS, abs=2e-3)
+
+
+def loud_rounds(columns, noise, seed):
+    """Two rounds of counts of every column, as a publisher makes them."""
+    rng, known, rounds = np.random.default_rng(seed), None, []
+    for last in (False, True):
+        borders = (
+            [next_borders(one, noise / u.size, last=last) for one, u in zip(known, columns, strict=True)]
+            if known
+            else None
+        )
+        borders = borders or [first_borders(0.0)] * len(columns)
+        rounds.append([count(u, cuts, noise, rng) for u, cuts in zip(columns, borders, strict=True)])
+        known = known_of(rounds, columns[0].size)
+    return rounds, known
+
+
+def known_of(rounds, rows):
+    return marginals_of(list(zip(*rounds, strict=True)), [0.0] * len(rounds[0]), [False] * len(rounds[0]), rows)
+
+
+def off(known, spread):
+    """Errors of the fitted log scales, root mean square."""
+    return math.sqrt(np.mean([math.log(one.fitted[1] / own) ** 2 for one, own in zip(known, spread, strict=True)]))
+
+
+def test_columns_that_are_alike_tell_each_other_where_they_lie_when_counts_are_loud():
+    rng = np.random.default_rng(1)
+    columns = np.clip(rng.standard_normal((20, 1000)) / 3, -1, 1)
+    rounds, known = loud_rounds(list(columns), 150.0, 2)
+    alone = [Marginal(tuple(own), 0.0) for own in zip(*rounds, strict=True)]
+    assert off(known, np.full(20, 1 / 3)) < min(0.2, off(alone, np.full(20, 1 / 3)) / 2)
+    assert np.sqrt(np.mean(np.square([one.location for one in known]))) < 0.1
+
+
+def test_columns_that_differ_keep_their_own_places_when_counts_are_loud():
+    rng = np.random.default_rng(3)
+    spread, place = np.geomspace(0.02, 0.3, 8), rng.permutation(np.linspace(-0.6, 0.6, 8))
+    columns = np.clip(place[:, None] + spread[:, None] * rng.standard_normal((8, 5000)), -1, 1)
+    _, known = loud_rounds(list(columns), 60.0, 4)
+    assert known[0].usual is not ALONE
+    assert off(known, spread) < 0.25
+    assert np.max(np.abs([one.fitted[0] for one in known] - place) / np.maximum(spread, 0.1)) < 0.5
+
+
+def test_loud_counts_alone_make_no_cells_missing():
+    rng = np.random.default_rng(5)
+    columns = list(np.clip(rng.standard_normal((20, 1000)) / 3, -1, 1))
+    for seed in range(5):
+        assert often_missing(loud_rounds(columns, 120.0, seed)[1]) == ()
+
+
+def test_a_secret_number_of_rows_is_what_the_counts_of_all_columns_add_up_to():
+    rng = np.random.default_rng(6)
+    columns = list(np.clip(rng.standard_normal((20, 1000)) / 3, -1, 1))
+    rounds, _ = loud_rounds(columns, 40.0, 7)
+    known = known_of(rounds, None)
+    assert {one.rows for one in known} == {known[0].rows}
+    assert abs(known[0].rows - 1000) < 4 * 40.0 * math.sqrt(17 / 20)

@@ -75,9 +75,12 @@ class Inferred:
 def inferred(noisy: NoisyCovariance, problem: Problem, chosen: Solution) -> Inferred:
     """Every pair, seen so that error bars do not suffer from columns which others determine."""
     curved = noisy.size > 1 and not noisy.groups
-    seen = views(noisy) if noisy.size == 1 else (View(noisy, (), np.ones((len(noisy.names),) * 2, dtype=bool)),)
-    found: list[PairInference] = []
     steady = steady_evidence(noisy, problem)
+    whole = View(noisy, (), np.ones((len(noisy.names),) * 2, dtype=bool))
+    # Where noise is loud it makes columns seem to be determined; a sparse fit that misses nothing shows that none is.
+    explained = steady is not None and pilot(noisy, problem, chosen).alpha > 0
+    seen = (whole,) if noisy.size > 1 or explained else views(noisy)
+    found: list[PairInference] = []
     ranked, bases = [], []
     for view in seen:
         own = problem if view.noisy is noisy else Problem.of(view.noisy, solver=problem.solver, device=problem.device)
