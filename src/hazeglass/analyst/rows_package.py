@@ -61,8 +61,11 @@ copy, m = {copies} in all, take their mean as the answer and
     T = (1 + 1/m) b + (N/n) u,    b the variance of q_1 .. q_m, u the mean of the squared error bars that the tool
                                       gives, N = {rows} rows of a copy, n = {n} rows behind the release
 
-as its squared error, with m - 1 degrees of freedom. Pairs that hardly depend on each other are drawn towards
-independence, which no such error bar shows."""
+as its squared error, with m - 1 degrees of freedom. In tests on made-up people with 5,000 rows, epsilon 1 and five
+copies, intervals of 95 % held the truth in 88 to 100 % of the data sets, for means, shares, slopes, correlations and
+pairs of levels, weak or strong. They do not hold for what is rarer than the noise is wide: 71 % for a pair of levels
+that 15 of the 5,000 rows had. Copies are noisier than a single set of rows, because nothing in them is drawn towards
+independence."""
 
 
 def check_rows_place(out: Path) -> Path:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from hazeglass.cli.releases import KeyOption
 from hazeglass.cli.terminal import Printer, ReleaseArgument, plain, speaking
+
+if TYPE_CHECKING:
+    from hazeglass.analyst.synthesize import Synthesis
 
 
 @speaking
@@ -53,26 +57,16 @@ def synthesize(
         if compare is not None:
             made = [write_comparison(loaded, compare, out, rows, number)]
         else:
-            made = write_package(
-                loaded,
-                out,
-                rows,
-                number,
-                copies=copies,
-                kind=form,
-                exact=exact,
-                missing=not complete,
-                progress=progress,
-            )
+            write = partial(write_package, copies=copies, kind=form, exact=exact, missing=not complete)
+            made = write(loaded, out, rows, number, progress=progress)
         for one in made:
             one.warn()
-    if compare is not None:
-        printer.say(
-            f"Wrote {plain(out / PAGE)}: real rows beside {rows:,} synthetic ones, seed {number}. No noise protects "
-            "what is on it: do not hand it over."
-        )
-        printer.answer({"out": str(out / PAGE), "checked": [one.checked() for one in made]})
-        return
+    _say(printer, out if compare is None else out / PAGE, made, compared=compare is not None)
+
+
+def _say(printer: Printer, out: Path, made: list[Synthesis], *, compared: bool) -> None:
+    """What was written, and how good it is."""
+    rows, number, copies = made[0].rows, made[0].seed, len(made)
     what = f"{rows:,} rows" if copies == 1 else f"{copies} times {rows:,} rows"
     checked = [one.checked() for one in made]
     if checked[0]["model"].endswith("field"):
@@ -81,5 +75,7 @@ def synthesize(
             f"{checked[0]['pairs']} pairs of columns have tables of their own; rows miss the released ones by at most "
             f"{worst:.2g} times what noise and so many rows explain."
         )
-    printer.say(f"Wrote {plain(out)}: {what}, seed {number}.")
+    if compared:
+        what = f"real rows beside {rows:,} synthetic ones. No noise protects what is on it: do not hand it over"
+    printer.say(f"Wrote {plain(out)}: {what}{'' if compared else f', seed {number}'}.")
     printer.answer({"out": str(out), "checked": checked})
