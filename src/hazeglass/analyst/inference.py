@@ -45,7 +45,7 @@ from hazeglass.glasso.penalty import block_norms
 _STEADIER = 2.0
 # A sparse fit ranks pairs better than an inverse, unless it misses so many times what noise leaves in the inverse;
 # with less noise than that, both rank alike.
-_MISSES, _LEAST_NOISE = 1.4, 0.05
+_MISSES, _LEAST_NOISE = 1.0, 0.05
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
 _LEFTOVER = 0.45
 _LEAST_OWN = 0.25  # of what the pilot says of a column by itself: a de-biased block with less is mostly noise
