@@ -29,6 +29,7 @@ _POINTS = 200
 # such a correlation with what others leave of a column; measured on cell signalling.
 _ASTRAY, _CLEAR_SWING = 0.15, 0.03
 _LEAST_PRESENT = 0.02  # of the rows: no pair is divided by less
+_STANDS_OUT = 3.0  # standard errors of a share of missing cells, above which it is one
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +49,14 @@ class Presence:
     def of_marginals(cls, marginals: Sequence[Marginal], n: int) -> Presence:
         """Cells missing independently of each other, as far as that is not known.
 
-        A share is taken for as much as it stands out from the noise (James and Stein): a column without missing cells
-        gets no error from there, and one with few of them is not taken for complete. Of missing cells that two columns
-        have in common there may be none, or as many as the column has that misses fewer.
+        A share within three standard errors of none counts as none: columns that nearly determine each other cannot
+        bear an error of a part in a hundred. Another is taken for as much as it stands out from the noise (James and
+        Stein). Of missing cells that two columns have in common there may be none, or as many as the column has that
+        misses fewer.
         """
         noise = np.array([one.noise_sd for one in marginals]) / n
         counted = np.array([one.missing_share for one in marginals])
-        missing = np.maximum(counted - noise**2 / np.maximum(counted, noise), 0.0)
+        missing = np.where(counted > _STANDS_OUT * noise, counted - noise**2 / np.maximum(counted, noise), 0.0)
         present = np.maximum(1 - missing, _LEAST_PRESENT)
         both = np.outer(present, present)
         error = np.square(np.minimum.outer(missing, missing) / 2 / np.maximum(both, _LEAST_PRESENT))
