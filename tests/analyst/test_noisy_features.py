@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.analyst.noisy_features import (
+from hazeglass.analyst.noisy import (
     FEATURES,
     clean_powers,
     covariance_of_features,

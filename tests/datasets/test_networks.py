@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from hazeglass import datasets
-from hazeglass.datasets.networks import parse
+from hazeglass.datasets.loaders import parse
 from hazeglass.errors import DataError
 
 V = """network unknown { }

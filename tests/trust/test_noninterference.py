@@ -39,7 +39,7 @@ from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.compute import cells, lines, places, readings, tables
 from hazeglass.compute.engines import ENGINES
-from hazeglass.compute.frames import in_memory
+from hazeglass.compute.pieces import in_memory
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BundleError, DataError, PlanError
 from hazeglass.features.shaping import stage_radius

@@ -25,7 +25,7 @@ from scipy.special import ndtr, ndtri
 
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked
-from hazeglass.features.seasons import calendar, season_noise
+from hazeglass.features.harmonics import calendar, season_noise
 from hazeglass.glasso.linalg import FloatArray
 
 IntArray = npt.NDArray[np.intp]

@@ -18,6 +18,7 @@ from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
 from hazeglass.bundle.moments import ReleasedMoments, most_rows, running_rows
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
+from hazeglass.features.harmonics import SEASON_SHARE
 from hazeglass.features.marginal import (
     LOOK_SHARE,
     PRESENCE_SHARE,
@@ -29,7 +30,6 @@ from hazeglass.features.marginal import (
     next_borders,
     often_missing,
 )
-from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
 from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
 from hazeglass.guarantee.units import (

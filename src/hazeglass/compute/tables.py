@@ -25,9 +25,22 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from hazeglass.compute.cells import Coded, Column, is_missing, is_text, of_field
-from hazeglass.compute.frames import arrow_or_list, frame_columns, in_memory, index_names, without_index
 from hazeglass.compute.lines import LineReader, Lines, csv_header, line_pieces
-from hazeglass.compute.pieces import Loaded, Partition, Piece, RowGroups, TextLines, Wanted, parquet_file, rows_of
+from hazeglass.compute.pieces import (
+    Loaded,
+    Partition,
+    Piece,
+    RowGroups,
+    TextLines,
+    Wanted,
+    arrow_or_list,
+    frame_columns,
+    in_memory,
+    index_names,
+    parquet_file,
+    rows_of,
+    without_index,
+)
 from hazeglass.compute.places import Place, StandardInput, expand
 from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat

@@ -17,10 +17,9 @@ import numpy.typing as npt
 from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
 from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, stage_features, whole_scale
 from hazeglass.compute.engines import Engine
-from hazeglass.features.harmonics import FeatureKind
+from hazeglass.features.harmonics import SEASON_SHARE, FeatureKind, season_means
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
 from hazeglass.features.scores import STEPS
-from hazeglass.features.seasons import SEASON_SHARE, season_means
 from hazeglass.features.shaping import (
     BOX,
     LINEAR_STEPS,

@@ -20,7 +20,15 @@ from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import CELL_UNITS, Period, Unit, UnitName
 from hazeglass.publisher.period import check_lifetime, lifetime_of, listed
 from hazeglass.publisher.period import check_plan as check_period
-from hazeglass.publisher.plan_columns import check_describable, check_names, collected, columns_of, expanded
+from hazeglass.publisher.plan_columns import (
+    check_describable,
+    check_names,
+    check_series,
+    collected,
+    columns_of,
+    expanded,
+    series_of,
+)
 from hazeglass.publisher.plan_file import (
     check_categories,
     check_section,
@@ -35,7 +43,6 @@ from hazeglass.publisher.plan_file import (
     toml_document,
     write_new_file,
 )
-from hazeglass.publisher.plan_series import check_series, series_of
 
 if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview

@@ -13,16 +13,15 @@ from scipy.special import chdtri, chndtrinc, ndtr, ndtri
 from hazeglass.bundle.columns import response_of
 from hazeglass.bundle.manifest import Form
 from hazeglass.errors import InputError
-from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.harmonics import DEGREES, SEASON_SHARE
 from hazeglass.features.marginal import MOST_ROUNDS
-from hazeglass.features.seasons import SEASON_SHARE
 from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.publisher.cautions import cautions
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.plan_series import SERIES_KEYS
+from hazeglass.publisher.plan_columns import SERIES_KEYS
 from hazeglass.publisher.table import TableMechanism
 
 __all__ = [
