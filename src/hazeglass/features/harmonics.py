@@ -4,10 +4,10 @@ Releases of moments hold cosines of a column's rank, sqrt(2) cos(pi k F), k = 1,
 same whatever the column's distribution is. Rows with noise in their cells are read by Hermite functions, whose squares
 and cubes can be corrected exactly.
 
-Means by hour of the day or day of the week are taken off the columns before rows are stacked. A stage holds, for every
-season, how many rows fall into each of its levels and the sums of the columns there. What a level's mean differs by from
-the whole mean is taken off as it was released: its noise is then left in the rows, and as it is known how large that is,
-a reader can allow for it exactly, which no smoother means would permit (docs/maths/series.md).
+Means by hour of the day or day of the week are taken off the columns before rows are stacked. A stage holds, for
+every season, how many rows fall into each of its levels and the sums of the columns there. What a level's mean
+differs by from the whole mean is taken off as it was released: its noise is then left in the rows, and as it is known
+how large that is, a reader can allow for it exactly, which no smoother means would permit (docs/maths/series.md).
 """
 
 from __future__ import annotations
