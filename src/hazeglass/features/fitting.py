@@ -63,16 +63,80 @@ def bent(x: FloatArray, skew: float) -> tuple[FloatArray, FloatArray]:
     return np.asarray(np.log(inner) / skew), inner
 
 
-def fitted(
-    rounds: tuple[Counts, ...], step: float, wholes: FloatArray, usual: Usual = ALONE
-) -> tuple[float, float, float]:
-    """Least squares over all counts, in each round shares of one of `wholes`: the best of some starts, improved."""
+@dataclass(frozen=True, eq=False)
+class Leaves:
+    """The leaves of all rounds, one after the other: inner borders, where those stand among the ends of leaves, which
+    differences of ends are leaves, what was counted with which error, and of how many cells."""
+
+    inner: FloatArray
+    places: npt.NDArray[np.intp]
+    ends: FloatArray
+    kept: npt.NDArray[np.intp]
+    counts: FloatArray
+    unit: FloatArray
+    whole: FloatArray
+
+    @classmethod
+    def of(cls, rounds: Sequence[Counts], wholes: FloatArray) -> Leaves:
+        """The ends of a round are 0 and 1, whatever the distribution is."""
+        sizes = np.array([one.counts.size for one in rounds])
+        last = np.cumsum(sizes + 1) - 1  # the place of each round's last end
+        ends = np.zeros(int(last[-1]) + 1)
+        ends[last] = 1.0
+        outer = np.concatenate([last - sizes, last])
+        counts = np.concatenate([one.counts for one in rounds])
+        noise = np.repeat(np.array([one.noise_sd**2 for one in rounds]), sizes)
+        return cls(
+            np.concatenate([one.borders[1:-1] for one in rounds]),
+            np.setdiff1d(np.arange(ends.size), outer),
+            ends,
+            np.setdiff1d(np.arange(ends.size - 1), last),
+            counts,
+            np.sqrt(noise + np.maximum(counts, 0.0) / 2),
+            np.repeat(wholes, sizes),
+        )
+
+    def gaps(self, z: FloatArray, at: FloatArray, usual: Usual) -> FloatArray:
+        """The counts less what a normal distribution with its borders at z expects, in units of their errors.
+
+        Skewness has to be worth it: one more number, 0 give or take, which noisy counts do not outweigh.
+        """
+        ends = self.ends.copy()
+        ends[self.places] = ndtr(z)
+        expected = self.whole * np.diff(ends)[self.kept]
+        return np.concatenate([(self.counts - expected) / self.unit, (usual.centre - at) / usual.give])
+
+    def borders(self, at: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Inner borders on the scale of the distribution at (median, log scale, skew): straight, bent, and the bend."""
+        x = (self.inner - at[0]) / math.exp(at[1])
+        return x, *bent(x, float(at[2]))
+
+    def chi_square(self, at: FloatArray, usual: Usual) -> float:
+        """Of the counts about the distribution."""
+        gap = self.gaps(self.borders(at)[1], at, usual)
+        return float(gap @ gap)
+
+    def misfit(self, at: FloatArray, usual: Usual) -> tuple[float, FloatArray, FloatArray]:
+        """The same, the scaled gaps, and their slopes."""
+        scale, skew = math.exp(at[1]), float(at[2])
+        x, z, inner = self.borders(at)
+        density = np.exp(-np.square(np.clip(z, -38, 38)) / 2) / math.sqrt(2 * math.pi)
+        turn = -(x**2) / 2 if abs(skew) < 1e-6 else (x / inner - z) / skew
+        along = np.zeros((3, self.ends.size))
+        along[:, self.places] = -density / (scale * inner), -density * x / inner, density * turn
+        slopes = self.whole * np.diff(along)[:, self.kept] / self.unit
+        gap = self.gaps(z, at, usual)
+        return float(gap @ gap), gap, np.concatenate([slopes.T, np.diag(1 / usual.give)])
+
+
+def fitted(rounds: tuple[Counts, ...], leaves: Leaves, step: float, usual: Usual = ALONE) -> tuple[float, float, float]:
+    """Least squares over the counts of all rounds: the best of some starts, improved."""
     narrowest = max(1e-9, step / 4)
     places = [start(one, narrowest) for one in rounds for start in (_quartile_start, _peak_start)]
     starts = [np.append(place, skew) for place in places for skew in _SKEWS]
     if usual is not ALONE:
         starts.append(_inside(usual.centre, narrowest))
-    at = _descend(min(starts, key=lambda a: _chi_square(a, rounds, wholes, usual)), rounds, wholes, usual, narrowest)
+    at = _descend(min(starts, key=lambda a: leaves.chi_square(a, usual)), leaves, usual, narrowest)
     return float(np.clip(at[0], -1, 1)), math.exp(at[1]), float(at[2])
 
 
@@ -80,17 +144,15 @@ def _inside(at: FloatArray, narrowest: float) -> FloatArray:
     return np.array([at[0], np.clip(at[1], math.log(narrowest), 3.0), np.clip(at[2], -_MOST_SKEW, _MOST_SKEW)])
 
 
-def _descend(
-    at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual, narrowest: float, steps: int = _FITS
-) -> FloatArray:
+def _descend(at: FloatArray, leaves: Leaves, usual: Usual, narrowest: float, steps: int = _FITS) -> FloatArray:
     """Steps of Gauss and Newton, halved where too long."""
-    best, gap, slope = misfit(at, rounds, wholes, usual)
+    best, gap, slope = leaves.misfit(at, usual)
     for _ in range(steps):
         move = np.linalg.lstsq(slope, gap, rcond=1e-10)[0]
         move *= min(1.0, 1 / max(abs(move[1]), abs(move[2]), abs(move[0]) / math.exp(at[1]), 1e-30))
         for _ in range(5):
             after = _inside(at + move, narrowest)
-            found, *rest = misfit(after, rounds, wholes, usual)
+            found, *rest = leaves.misfit(after, usual)
             if found < best:
                 break
             move = move / 2
@@ -102,20 +164,21 @@ def _descend(
     return at
 
 
-def usual_of(columns: Sequence[tuple[Counts, ...]], steps: Sequence[float], wholes: Sequence[FloatArray]) -> Usual:
+def usual_of(columns: Sequence[Sequence[Counts]], steps: Sequence[float], wholes: Sequence[FloatArray]) -> Usual:
     """How columns are alike, from the counts of all (empirical Bayes): one fit to all of them, then by turns each
     column's own place, as far as counts tell it from the others', and how far these places differ."""
     some = np.unique(np.linspace(0, len(columns) - 1, min(len(columns), _MOST_COLUMNS)).astype(np.intp))
-    every, every_whole = tuple(one for k in some for one in columns[k]), np.concatenate([wholes[k] for k in some])
+    every = Leaves.of([one for k in some for one in columns[k]], np.concatenate([wholes[k] for k in some]))
     starts = [np.array([place, scale, 0.0]) for place in _PLACES for scale in _SCALES]
-    centre = min(starts, key=lambda at: _chi_square(at, every, every_whole, ALONE))
-    centre = _descend(centre, every, every_whole, ALONE, 1e-9)
+    centre = min(starts, key=lambda at: every.chi_square(at, ALONE))
+    centre = _descend(centre, every, ALONE, 1e-9)
+    leaves = {k: Leaves.of(columns[k], wholes[k]) for k in some}
     give, places = _FIRST_GIVE, dict.fromkeys(some, centre)
     for _ in range(_AVERAGES):
         usual, spread = Usual(centre, give), []
-        for k in some:
-            places[k] = _descend(places[k], columns[k], wholes[k], usual, max(1e-9, steps[k] / 4), 1)
-            slope = misfit(places[k], columns[k], wholes[k], usual)[2]
+        for k, own in leaves.items():
+            places[k] = _descend(places[k], own, usual, max(1e-9, steps[k] / 4), 1)
+            slope = own.misfit(places[k], usual)[2]
             spread.append(np.diag(np.linalg.pinv(slope.T @ slope)))
         found = np.array([places[k] for k in some])
         centre = found.mean(axis=0)
@@ -137,41 +200,3 @@ def _peak_start(one: Counts, narrowest: float) -> FloatArray:
     k = int(np.argmax(one.counts[:-1] + one.counts[1:])) if one.counts.size > 1 else 0
     low, high = one.borders[k], one.borders[min(k + 2, one.counts.size)]
     return np.array([(low + high) / 2, math.log(max((high - low) / 4, narrowest))])
-
-
-def misfit(
-    at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual = ALONE
-) -> tuple[float, FloatArray, FloatArray]:
-    """Chi-square of the counts about the distribution at (median, log scale, skew), the scaled gaps, their slopes."""
-    slopes, scale, skew = [], math.exp(at[1]), float(at[2])
-    for one, whole in zip(rounds, wholes, strict=True):
-        x, z, inner, unit = _at_borders(at, one)
-        density = np.exp(-np.square(np.clip(z, -38, 38)) / 2) / math.sqrt(2 * math.pi)
-        turn = -(x**2) / 2 if abs(skew) < 1e-6 else (x / inner - z) / skew
-        along = [-density / (scale * inner), -density * x / inner, density * turn]
-        ends = [np.diff(np.concatenate([[0.0], part, [0.0]])) for part in along]
-        slopes.append(whole * np.stack(ends, axis=1) / unit[:, None])
-    gap = _gaps(at, rounds, wholes, usual)
-    return float(gap @ gap), gap, np.concatenate([*slopes, np.diag(1 / usual.give)])
-
-
-def _at_borders(at: FloatArray, one: Counts) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """The inner borders of a round on the scale of the distribution, straight and bent; the counts' errors."""
-    x = (one.borders[1:-1] - at[0]) / math.exp(at[1])
-    unit = np.sqrt(one.noise_sd**2 + np.maximum(one.counts, 0.0) / 2)
-    return x, *bent(x, float(at[2])), unit
-
-
-def _gaps(at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual) -> FloatArray:
-    """The counts less what the distribution expects, in units of their errors."""
-    gaps = []
-    for one, whole in zip(rounds, wholes, strict=True):
-        _, z, _, unit = _at_borders(at, one)
-        gaps.append((one.counts - whole * np.diff(np.concatenate([[0.0], ndtr(z), [1.0]]))) / unit)
-    # Skewness has to be worth it: one more number, 0 give or take, which noisy counts do not outweigh.
-    return np.concatenate([*gaps, (usual.centre - at) / usual.give])
-
-
-def _chi_square(at: FloatArray, rounds: tuple[Counts, ...], wholes: FloatArray, usual: Usual) -> float:
-    gap = _gaps(at, rounds, wholes, usual)
-    return float(gap @ gap)

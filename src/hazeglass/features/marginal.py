@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from hazeglass.features.fitting import ALONE, Counts, Usual, bent, fitted, misfit, on_simplex, usual_of
+from hazeglass.features.fitting import ALONE, Counts, Leaves, Usual, bent, fitted, on_simplex, usual_of
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -99,15 +99,19 @@ class Marginal:
         return on_simplex(self.rounds[-1].counts / self.whole)
 
     @cached_property
+    def _leaves(self) -> Leaves:
+        return Leaves.of(self.rounds, self.wholes)
+
+    @cached_property
     def fitted(self) -> tuple[float, float, float]:
         """Median, scale and skewness of the bent normal distribution that fits all rounds best."""
-        return fitted(self.rounds, self.step, self.wholes, self.usual)
+        return fitted(self.rounds, self._leaves, self.step, self.usual)
 
     @cached_property
     def skew_variance(self) -> float:
         """Of the error that noise leaves in the fitted skewness."""
         median, scale, skew = self.fitted
-        slope = misfit(np.array([median, math.log(scale), skew]), self.rounds, self.wholes, self.usual)[2]
+        slope = self._leaves.misfit(np.array([median, math.log(scale), skew]), self.usual)[2]
         return float(np.linalg.pinv(slope.T @ slope)[2, 2])
 
     @cached_property
