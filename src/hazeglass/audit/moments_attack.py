@@ -122,7 +122,7 @@ def attack_row_number(plan: Plan, rows: int) -> StepsAttack:
 
 def size_of(plan: Plan, rows: int) -> int:
     """The public number behind so many rows: theirs, or that of the persons."""
-    return math.ceil(rows / plan.unit.max_rows)
+    return plan.persons or math.ceil(rows / plan.unit.max_rows)
 
 
 def _on(views: Sequence[View], plan: Plan, boxes: Pair[Floats]) -> StepsAttack:
@@ -349,13 +349,13 @@ def table_of(
 
     raw = raw_rows(unit_box, plan.columns)
     columns: dict[str, Any] = {one.name: _as_written(one, raw[:, k]) for k, one in enumerate(plan.columns)}
-    if plan.id_column is not None:
-        columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows if ids is None else ids
     if plan.period_column is not None:
         columns[plan.period_column] = periods
     own = with_own_cells(plan)
     if plan.series is not None:
         columns |= order_cells(plan.series, len(raw))
+    if plan.id_column is not None:
+        columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows if ids is None else ids
     if plan.order_column is None or plan.series is not None:
         return Rows(own, open_table(pa.table(columns)))
     if find_spec("ibis") is None:

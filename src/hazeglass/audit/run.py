@@ -312,7 +312,8 @@ def _rows(plan: Plan) -> int:
     if plan.unit.name == "column":
         return COLUMN_ROWS
     least = CURVED_ROWS if plan.dependence == "curved" else ROWS
-    return max(least, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+    rows = max(least, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+    return rows if plan.persons is None else min(rows, plan.persons * plan.unit.max_rows)
 
 
 def _target(plan: Plan, column: int | None = None) -> Target:

@@ -47,24 +47,29 @@ def _attack_turned(plan: Plan, views: Sequence[View], others: Floats, drawn: Dra
     at a right angle to the first and with the same products as each other. Both move the second moments alike, so that
     for one lag the claim is met but for the mean's part. What sees single rows tells v from -v by their mean alone, and
     better from a row that turned in some columns only, which is why some are tried. For more lags no such rows were
-    found, nor for persons where all stacks count for which they are charged: the bound is looser there, as it is where
-    cells are protected.
+    found, nor for persons, who are charged for 2 L + 1 stacks a row and here move L + 1: the bound is looser there, as
+    it is where cells are protected.
     """
-    p, apart, middle = others.shape[1], plan.stacked + 1, len(others) // 2
-    whole = plan.unit.name in ("record", "person")
+    p, unit, lags, series = others.shape[1], plan.unit, plan.stacked, plan.series
+    whole = unit.name in ("record", "person")
     turns = sorted({p, -(-3 * p // 4), -(-p // 2)}) if whole else [1]
-    places = middle + np.arange(plan.unit.max_rows) * apart if whole else middle + np.arange(plan.unit.readings)
+    # Rows that follow rows of their own person alone stand side by side, and every other one turns.
+    alone = series is not None and series.series_column == plan.id_column is not None
+    changed, apart = (unit.max_rows, 1 if alone else lags + 1) if whole else (unit.readings, 1)
+    places = max(lags, (len(others) - changed * apart) // 2) + np.arange(changed) * apart
+    places = places[places < len(others)]
     ids = np.arange(1, len(others) + 1)
     ids[places] = 0
-    ids[ids > 0] = 1 + np.arange(np.sum(ids > 0)) // plan.unit.max_rows
+    ids[ids > 0] = 1 + np.arange(np.sum(ids > 0)) // unit.max_rows
+    turned = places[::2] if alone else places
     found = []
     for v in (np.ones(p), alternating(p)) if p > 1 else [np.ones(p)]:
         here = others.copy()
-        here[places[0] - plan.stacked : places[-1] + apart] = v
+        here[places[0] - lags : places[-1] + lags + 1] = v
         side = table_of(plan, here, ids=ids)
         for columns in turns:
             there = here.copy()
-            there[places, :columns] *= -1
+            there[turned, :columns] *= -1
             sides = side, table_of(plan, there, ids=ids)
             found.append(StepsAttack(tuple(view.step(sides) for view in views)))
     return max(found, key=lambda attack: sum(float(step.move @ step.move) for step in attack.steps))
