@@ -10,7 +10,7 @@ import pytest
 from hazeglass.audit import jitter_attack
 from hazeglass.audit.certify import certify
 from hazeglass.audit.moments_attack import attack_loop
-from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks
+from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks, targets_of
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.publisher import clip, marginals, moments, noise, rows, sums, table
 from hazeglass.publisher.randomness import SeededBits
@@ -43,6 +43,7 @@ def audit_loop(attack, runs):
     return certify(*sides, statistics=attack.statistics, level=0.01)
 
 
+IN_TIME = ("moments", "record", "counts and stages, stacked rows")
 SMALL = [
     ("table", "entry", "rounded"),
     ("table", "record", "discrete"),
@@ -50,6 +51,7 @@ SMALL = [
     ("moments", "entry", "one stage"),
     ("moments", "record", "one stage"),
     ("moments", "record", "counts and stages"),
+    IN_TIME,
     ("one round of counts", "person", "rounded"),
     ("one stage", "record", "scores through a map"),
     ("one stage", "record", "cosines of ranks"),
@@ -198,8 +200,19 @@ def test_a_filter_that_overspends_is_caught(monkeypatch):
         return math.sqrt(share * self._left)  # and forgets that something is gone
 
     monkeypatch.setattr(BudgetFilter, "take", overspending)
-    for mechanism in (("moments", "record", "counts and stages"), ("synthetic", "record", "counts and stages")):
+    for mechanism in (
+        ("moments", "record", "counts and stages"),
+        ("synthetic", "record", "counts and stages"),
+        IN_TIME,
+    ):
         assert not audit(*mechanism).holds
+
+
+def test_a_filter_that_never_charges_for_seasons_and_what_follows_is_caught(monkeypatch):
+    monkeypatch.setattr(BudgetFilter, "take", lambda self, share: math.sqrt(share * self._left))
+    days = {"rows": "series", "order_column": "t", "order_step": "1 day", "seasons": ["weekday"]}
+    targets = targets_of(_plan(2.0, "moments", "record", names="ab", **days))
+    assert run_attacks(list(targets), 1 << 14, bits=SeededBits(1)).findings[0].ratio > 1.05
 
 
 # ---------------------------------------------------------------------------------------------- what depends on what

@@ -112,7 +112,7 @@ def test_the_audit_without_a_plan_covers_all_mechanisms(monkeypatch):
     seen = {}
     monkeypatch.setattr(run, "run_attacks", lambda targets, runs, **_: seen.update(targets=targets, runs=runs))
     run.audit(quick=True)
-    assert len(seen["targets"]) == 3 * 34 + 29
+    assert len(seen["targets"]) == 3 * 32 + 37
     assert {target.claimed_mu for target in seen["targets"]} >= {0.5, 1.0, 2.0}
 
 

@@ -57,8 +57,42 @@ def test_certified_is_at_most_claimed_and_at_least_85_per_cent_of_it(mu):
 @pytest.mark.slow
 def test_every_step_with_a_budget_of_its_own_keeps_it_and_wastes_little():
     ratios = ratios_of(parts(), 1 << 16, 5)
-    assert len(ratios) == 36
+    assert len(ratios) == 37
     assert outside(ratios) == {}
+
+
+@pytest.mark.parametrize(
+    "release",
+    [{}, {"form": "synthetic"}, {"period_column": "month", "period": "1", "clip_radius": 1.0, "periods": 12}],
+)
+def test_a_plan_that_states_how_few_persons_there_are_is_attacked(release):
+    form = {"form": "moments", **release}.pop("form")
+    rest = {key: value for key, value in release.items() if key != "form"}
+    (target,) = targets_of(_plan(2.0, form, "person", persons=60, **rest))
+    (found,) = run_attacks([target], 1 << 14, bits=SeededBits(7)).findings
+    assert 0.85 <= found.ratio <= 1
+
+
+IN_TIME = {"rows": "series", "order_column": "taken", "order_step": "1 hour", "seasons": ["hour", "weekday"]}
+
+
+@pytest.mark.parametrize(
+    ("unit", "release", "least"),
+    [
+        ("record", {"rows": "series", "scale": "linear"}, 0.9),
+        ("record", IN_TIME, 0.8),
+        ("record", {"rows": "series", "lags": 2}, 0.7),
+        ("person", {"rows": "series"}, 0.6),
+        ("person", {**IN_TIME, "series_column": "who", "persons": 300}, 0.6),
+        ("person", {"rows": "series", "series_column": "id"}, 0.2),
+        ("entry", {"rows": "series"}, 0.65),
+    ],
+)
+def test_all_steps_of_a_release_of_rows_in_time_keep_their_total(unit, release, least):
+    """For persons, cells and more lags no rows are known that meet the bound."""
+    targets = targets_of(_plan(2.0, "moments", unit, names="ab", **release))
+    (found,) = run_attacks(list(targets), 1 << 14, bits=SeededBits(6)).findings
+    assert least <= found.ratio <= 1
 
 
 @pytest.mark.slow

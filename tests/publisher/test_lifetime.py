@@ -13,6 +13,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.analyst.several import Several
+from hazeglass.bundle.moments import running_rows
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
@@ -350,10 +351,16 @@ def test_a_forged_lifetime_is_refused(tmp_path):
         replace(made, lifetime=replace(made.lifetime, column="a")),
         replace(made, lifetime=replace(made.lifetime, periods=tuple("1234"), coefficients=())),
         replace(made, stages=(replace(stage, count_weight=0.3 * stage.count_weight),)),
+        replace(made, stages=(replace(stage, count_weight=0.0),)),
     ]
     for forged in forgeries:
         with pytest.raises(BundleError):
             check_manifest(forged, sums)
+    for count in (10**15, -(10**15)):
+        lifetime = replace(made.lifetime, counts=(count, made.lifetime.counts[1]))
+        rows = running_rows(lifetime, PERSONS * MOST)
+        with pytest.raises(BundleError, match="no noise reaches"):
+            check_manifest(replace(made, lifetime=lifetime, stages=(replace(stage, rows=rows),), n=rows), sums)
     document = made.to_json()
     document["lifetime"]["coefficients"][1] = 1
     with pytest.raises(BundleError, match="follow from its number of periods"):

@@ -36,9 +36,11 @@ from hazeglass.publisher.moments import (
     Drawn,
     NoisyMoments,
     column_encoder,
+    means_of,
     plain_stage,
     presence_encoder,
     publish_moments,
+    seasons_encoder,
     stage_of,
 )
 from hazeglass.publisher.plan import Plan
@@ -51,8 +53,7 @@ _PUBLIC = Encoder("public", "columns")
 _SPREAD, _COMMON = 0.05, 0.95  # of the other rows: narrow, so that changed rows are long, and strongly dependent
 _SCORES = np.linspace(-3.5, 3.5, 15)
 _ENDS = np.array([-1.0, -0.5, -0.25, 0.25, 0.5, 1.0])
-_FAR_SCORE = 3.0  # of the rows of a stack
-_SEED = 19  # of what is made up and of the release that the shapes come from; the attack's own noise has none
+SEED = 19  # of what is made up and of the release that the shapes come from; the attack's own noise has none
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,11 +100,11 @@ def attack_moments(plan: Plan, rows: int) -> StepsAttack:
     mu, radius = plan.guarantee.mu, None
     if plan.clip_radius == "private":
         # The changed rows are equally long, so the search answers alike on both sides: attack what follows it.
-        data = table_of(plan, np.tile(pair_of(plan, plain_stage(plan, _size(plan, rows), mu, 1.0))[0] / 2, (rows, 1)))
+        data = table_of(plan, np.tile(pair_of(plan, plain_stage(plan, size_of(plan, rows), mu, 1.0))[0] / 2, (rows, 1)))
         search = mu * math.sqrt(RADIUS_SHARE)
         radius = private_radius(data, plan.unit, search, get_engine("serial"), SecretBits()).radius
         mu *= math.sqrt(1 - RADIUS_SHARE)
-    stage = plain_stage(plan, _size(plan, rows), mu, radius)
+    stage = plain_stage(plan, size_of(plan, rows), mu, radius)
     here, there = pair_of(plan, stage)
     # Of the other rows three quarters lie opposite the first changed one and one quarter upon it: where they lie must
     # not matter, and does when rows are centred by the data's own mean, before or after clipping.
@@ -113,15 +114,15 @@ def attack_moments(plan: Plan, rows: int) -> StepsAttack:
 
 def attack_row_number(plan: Plan, rows: int) -> StepsAttack:
     """The attack on one stage by a person who has all their rows under D and none under D'."""
-    stage = plain_stage(plan, _size(plan, rows), plan.guarantee.mu)
+    stage = plain_stage(plan, size_of(plan, rows), plan.guarantee.mu)
     here, _ = pair_of(plan, stage)
     others = np.tile(-here[0], (rows - len(here), 1))
     return _on([StageView(stage, _PUBLIC)], plan, (np.vstack([here, others]), others))
 
 
-def _size(plan: Plan, rows: int) -> int:
+def size_of(plan: Plan, rows: int) -> int:
     """The public number behind so many rows: theirs, or that of the persons."""
-    return math.ceil(rows / plan.unit.max_rows)
+    return plan.persons or math.ceil(rows / plan.unit.max_rows)
 
 
 def _on(views: Sequence[View], plan: Plan, boxes: Pair[Floats]) -> StepsAttack:
@@ -147,8 +148,8 @@ def pair_of(plan: Plan, stage: Stage) -> Pair[Floats]:
 def attack_release(plan: Plan, rows: int) -> StepsAttack:
     """All steps of one release together: do the shares that each of them was given add up to the promise?"""
     others = made_up_rows(plan, rows)
-    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
-    return _attack_views(plan, views_of(plan, drawn, SeededBits(_SEED).key()), others, places_of(drawn))
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(SEED))
+    return _attack_views(plan, views_of(plan, drawn, SeededBits(SEED).key()), others, places_of(drawn))
 
 
 def attack_counts(plan: Plan, rows: int) -> StepsAttack:
@@ -162,7 +163,7 @@ def attack_counts(plan: Plan, rows: int) -> StepsAttack:
 def attack_stage(plan: Plan, rows: int, kind: StageKind) -> StepsAttack:
     """One stage of a release that has the whole budget: rows as they are, mapped, or which of their cells are there."""
     others = made_up_rows(plan, rows, missing=0.1 if kind == "presence" else 0.0)
-    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(SEED))
     places = np.tile([[0.0], [math.nan]], (1, len(plan.columns))) if kind == "presence" else places_of(drawn)
     return _attack_views(plan, [stage_view(plan, drawn, rows, kind)], others, places)
 
@@ -170,11 +171,11 @@ def attack_stage(plan: Plan, rows: int, kind: StageKind) -> StepsAttack:
 def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageView:
     """What such a stage looks at, by what a release said."""
     assert drawn.marginals is not None
-    mu, size = plan.guarantee.mu, _size(plan, rows)
+    mu, size = plan.guarantee.mu, size_of(plan, rows)
     if kind == "presence":
         encoder = presence_encoder(plan, drawn.marginals.often_missing)
         return StageView(stage_of(plan.unit, size, mu, len(encoder.of), encoder), encoder)
-    encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(_SEED).key())
+    encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(SEED).key())
     beside = sum(encoder.levels)
     shape = first_shape(encoder.width(len(plan.columns)), shaped=kind == "shaped", beside=beside)
     first = drawn.stages[0]
@@ -182,35 +183,6 @@ def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageVie
         about, largest = float(first.second_noise_sd), largest_entry(encoder.scale)
         shape = next_shape(shape, first.stage.radius, first.mean, first.second, about, 1, largest)
     return StageView(stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map)
-
-
-def attack_stacks(plan: Plan, rows: int) -> StepsAttack:
-    """One stage of stacked rows that has the whole budget: a record between two rows like it turns round.
-
-    With v for all three rows the stacks around the record are (v, v) twice; with -v in the middle they are (-v, v) and
-    (v, -v), at a right angle to the first and with the same products as each other. Both move the second moments alike,
-    so that for one lag the claim is met but for the mean's part. For more lags no such rows were found: the bound is
-    looser there, as it is where cells are protected.
-    """
-    others = made_up_rows(plan, rows)
-    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
-    assert drawn.marginals is not None
-    encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(_SEED).key())
-    shape = first_shape(encoder.width(len(plan.columns)), shaped=False)
-    stage = stage_of(plan.unit, rows, plan.guarantee.mu, shape.length, encoder, shape)
-    high, low = (
-        np.array([known.quantile(ndtr(np.array([score])))[0] for known in drawn.marginals.columns])
-        for score in (_FAR_SCORE, -_FAR_SCORE)
-    )
-    here, middle = others.copy(), rows // 2
-    here[middle - plan.stacked : middle + plan.stacked + 1] = high
-    there = here.copy()
-    if plan.protects == "record":
-        there[middle] = low
-    else:  # cells of one column
-        there[middle : middle + plan.unit.readings, 0] = low[0]
-    sides = table_of(plan, here), table_of(plan, there)
-    return StepsAttack((StageView(stage, encoder).step(sides),))
 
 
 def _attack_views(plan: Plan, views: Sequence[View], others: Floats, places: Floats) -> StepsAttack:
@@ -225,7 +197,7 @@ def _attack_views(plan: Plan, views: Sequence[View], others: Floats, places: Flo
 
 def made_up_rows(plan: Plan, rows: int, missing: float = 0.0) -> Floats:
     """Strongly dependent rows near the middle of the [-1, 1] scale; a share of the cells may be missing."""
-    rng = np.random.default_rng(_SEED)
+    rng = np.random.default_rng(SEED)
     common, own = rng.standard_normal((rows, 1)), rng.standard_normal((rows, len(plan.columns)))
     made = np.clip(_SPREAD * (math.sqrt(_COMMON) * common + math.sqrt(1 - _COMMON) * own), -0.9, 0.9)
     return np.where(rng.random(made.shape) < missing, math.nan, made)
@@ -240,8 +212,13 @@ def views_of(plan: Plan, drawn: Drawn, key: bytes) -> list[View]:
     ]
     encoder = column_encoder(plan, drawn.marginals.columns, key)
     for one in drawn.stages:
-        presence = one.stage.features == "presence"
-        views.append(StageView(one.stage, presence_encoder(plan, one.stage.of) if presence else encoder, one.map))
+        if one.stage.features == "presence":
+            views.append(StageView(one.stage, presence_encoder(plan, one.stage.of)))
+        elif plan.series is not None and one.stage.features == "seasons":
+            views.append(StageView(one.stage, seasons_encoder(encoder, plan.series)))
+            encoder = replace(encoder, means=means_of(one, plan.scale))
+        else:
+            views.append(StageView(one.stage, encoder, one.map))
     return views
 
 
@@ -305,8 +282,8 @@ def _centre(second: NoisyMoments, first: StageStep) -> float:
 def attack_loop(plan: Plan, rows: int) -> LoopAttack:
     """The attack on whole releases, by the two rows that the steps of a typical one tell apart best."""
     others = made_up_rows(plan, rows)
-    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(_SEED))
-    views = views_of(plan, drawn, SeededBits(_SEED).key())
+    drawn = publish_moments(table_of(plan, others), plan, get_engine("serial"), SeededBits(SEED))
+    views = views_of(plan, drawn, SeededBits(SEED).key())
     here, there = farthest(plan, views, places_of(drawn), range(len(plan.columns)))
     sides = (table_of(plan, np.vstack([row, others[1:]])) for row in (here, there))
     return LoopAttack(plan, (next(sides), next(sides)))
@@ -357,22 +334,28 @@ def _as_written(column: Column, cells: Floats) -> Any:
     return [None if math.isnan(cell) else column.levels[int(cell)] for cell in cells]
 
 
-def table_of(plan: Plan, unit_box: Floats, periods: npt.NDArray[np.str_] | None = None) -> Rows:
+def table_of(
+    plan: Plan,
+    unit_box: Floats,
+    periods: npt.NDArray[np.str_] | None = None,
+    ids: npt.NDArray[np.int64] | None = None,
+) -> Rows:
     """Rows of a table that the publisher brings to these places of the [-1, 1] scale, and to these periods.
 
-    Where persons are protected, each has as many rows as a person may have, the first one's first.
+    Where persons are protected, each has as many rows as a person may have, the first one's first, unless `ids` are
+    given.
     """
     import pyarrow as pa
 
     raw = raw_rows(unit_box, plan.columns)
     columns: dict[str, Any] = {one.name: _as_written(one, raw[:, k]) for k, one in enumerate(plan.columns)}
-    if plan.id_column is not None:
-        columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows
     if plan.period_column is not None:
         columns[plan.period_column] = periods
     own = with_own_cells(plan)
     if plan.series is not None:
         columns |= order_cells(plan.series, len(raw))
+    if plan.id_column is not None:
+        columns[plan.id_column] = np.arange(len(raw)) // plan.unit.max_rows if ids is None else ids
     if plan.order_column is None or plan.series is not None:
         return Rows(own, open_table(pa.table(columns)))
     if find_spec("ibis") is None:

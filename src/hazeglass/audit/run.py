@@ -26,9 +26,9 @@ from hazeglass.audit.moments_attack import (
     attack_moments,
     attack_radius,
     attack_row_number,
-    attack_stacks,
     attack_stage,
 )
+from hazeglass.audit.series_attack import attack_series, attack_stacks
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
 from hazeglass.bundle.columns import Column, origins
 from hazeglass.errors import InputError
@@ -230,6 +230,7 @@ def parts() -> Iterator[Target]:
         yield _stage("first", "cosines of ranks", _plan(2.0, "moments", unit, names="ab", dependence="curved"))
     plan = _plan(2.0, "moments", "record", rows="series")
     yield Target("one stage", "record", "stacked rows", 2.0, partial(attack_stacks, plan, ROWS))
+    yield _target(plan)
     for unit in _SUMMED:
         yield _stage("presence", "which cells are there", _plan(2.0, "moments", unit))
     for unit in _SUMMED:
@@ -295,6 +296,7 @@ def _noise_of(plan: Plan) -> str:
     parts = ["counts and stages" if plan.adaptive else "one stage"]
     parts += ["private radius"] if plan.clip_radius == "private" else []
     parts += ["stacked rows"] if plan.series is not None else []
+    parts += ["seasons"] if plan.series is not None and plan.series.seasons else []
     parts += ["running releases"] if plan.lifetime is not None else []
     parts += ["linear scale"] if plan.scale == "linear" else []
     parts += ["curved"] if plan.dependence == "curved" else []
@@ -310,7 +312,8 @@ def _rows(plan: Plan) -> int:
     if plan.unit.name == "column":
         return COLUMN_ROWS
     least = CURVED_ROWS if plan.dependence == "curved" else ROWS
-    return max(least, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+    rows = max(least, 4 * plan.unit.readings, 4 * plan.unit.max_rows)
+    return rows if plan.persons is None else min(rows, plan.persons * plan.unit.max_rows)
 
 
 def _target(plan: Plan, column: int | None = None) -> Target:
@@ -332,7 +335,7 @@ def _attack_on(plan: Plan) -> Callable[[Plan, int], Attack]:
     """What takes on the numbers that a plan releases."""
     if plan.lifetime is not None:
         return attack_lifetime
-    return attack_stacks if plan.series else ATTACKS[plan.form]
+    return attack_series if plan.series else ATTACKS[plan.form]
 
 
 def _check_size(plan: Plan, rows: int) -> None:
@@ -342,6 +345,7 @@ def _check_size(plan: Plan, rows: int) -> None:
         cells = unit.readings if unit.name == "readings" else unit.max_rows * p
     else:
         width = 3 * p if plan.dependence == "curved" else p + sum(len(column.levels) for column in plan.columns)
+        width *= plan.stacked + 1
         cells = max(rows * p // 8, width**2 * (MOST_STAGES // 2 if plan.adaptive else 1))
     if cells > _LARGEST:
         raise InputError(

@@ -228,7 +228,13 @@ def check_lifetime(manifest: Manifest, lifetime: Lifetime) -> None:
     possible = manifest.form == "moments" and manifest.unit.name == "person" and manifest.persons is not None
     possible &= manifest.scale == "public" and manifest.radius_search is None and manifest.series is None
     possible &= manifest.period is None and lifetime.column not in origins(manifest.columns)
+    possible &= all(stage.count_weight > 0 for stage in manifest.stages)
     if not possible or len(lifetime.counts) != lifetime.step:
         raise BundleError("release.json states a lifetime that no plan leads to. Do not rely on it.")
+    fine, most = lifetime.fine, most_rows(manifest) * lifetime.fine  # no coefficient is above 1
+    noise = max(stage.tau / stage.count_weight for stage in manifest.stages) / lifetime.error * fine
+    reach = REACH * (noise + 2)
+    if not all(-reach <= count <= most + reach for count in lifetime.counts):
+        raise BundleError("release.json has a draw with a number of rows that no noise reaches. Do not rely on it.")
     if [stage.rows for stage in manifest.stages] != [running_rows(lifetime, most_rows(manifest))]:
         raise BundleError("release.json states another number of rows than its draws give. Ask for a new copy.")

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
 from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, stage_features, whole_scale
+from hazeglass.bundle.series import Series
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import SEASON_SHARE, FeatureKind, season_means
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
@@ -62,12 +63,14 @@ __all__ = [
     "column_encoder",
     "design_stages",
     "exact_sums",
+    "means_of",
     "most_draws",
     "most_total_variation",
     "plain_stage",
     "presence_encoder",
     "publish_moments",
     "running_stage",
+    "seasons_encoder",
     "stage_of",
 ]
 
@@ -145,7 +148,7 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
         stages.append(_run_stage(rows, stage, encoder, engine, bits))
     encoder = column_encoder(plan, marginals.columns, bits.key())
     if plan.series is not None and plan.series.seasons:
-        seasons = replace(encoder, features="seasons", seasons=plan.series.season_levels, lags=0)
+        seasons = seasons_encoder(encoder, plan.series)
         shape = first_shape(len(plan.columns), shaped=False, beside=sum(seasons.seasons))
         stage = stage_of(plan.unit, rows.public_size, budget.take(SEASON_SHARE), shape.length, seasons, shape)
         stages.append(_run_stage(rows, stage, seasons, engine, bits))
@@ -153,6 +156,11 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
     shaped = encoder.features == "columns" and encoder.box is None
     stages += _shaped_stages(rows, plan, encoder, budget, engine, bits, shaped=shaped)
     return Drawn(tuple(stages), marginals, encoder.standard)
+
+
+def seasons_encoder(encoder: Encoder, series: Series) -> Encoder:
+    """The columns of single rows beside indicators of their hour and day."""
+    return replace(encoder, features="seasons", seasons=series.season_levels, lags=0)
 
 
 def means_of(noisy: NoisyMoments, scale: str) -> tuple[FloatArray, ...]:
