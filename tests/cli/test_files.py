@@ -50,7 +50,7 @@ def test_a_moments_release_says_that_it_has_no_rows(desk, plan_text):
     hg.publish(desk / "data.csv", desk / "moments.toml", desk / "release")
     done = hazeglass("export", "release", "--out", "rows.csv", cwd=desk)
     assert (done.returncode, (desk / "rows.csv").exists()) == (2, False)
-    assert 'Ask the publisher for form = "synthetic"' in done.stderr
+    assert "hazeglass synthesize" in done.stderr
 
 
 def test_results_never_go_into_a_folder_named_like_standard_output(desk):

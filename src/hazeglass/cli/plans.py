@@ -77,7 +77,7 @@ def new_plan(
     printer.say(
         "Fill in bounds and levels from what anyone who knows the subject could say without seeing your data: "
         "physical limits, a meter's range, a rule, a code book; in an editor, or with hazeglass plan fill. Then: "
-        f"hazeglass plan check {plain(out)}"
+        "hazeglass plan check " + plain(f'"{out}"' if " " in str(out) else out)
     )
     answer = {"out": str(out), "columns": len(look.proposed), "left_out": look.left_out}
     printer.answer({**answer, "guessed": look.text is not None})
