@@ -227,6 +227,12 @@ test("on a phone nothing is wider than the screen", async () => {
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
   assert.ok(wide <= 360, `the page is ${wide} wide`);
   for (const id of ["rate", "size", "search"]) assert.ok((await page.locator("#" + id).boundingBox()).width > 250);
+  const cut = await page.evaluate(() => {
+    const top = document.querySelector("#graph").getBoundingClientRect().top;
+    const labels = [...document.querySelectorAll("#graph text")].map((text) => text.getBoundingClientRect());
+    return [labels.length, labels.filter((label) => label.top < top - 2).length];
+  });
+  assert.ok(cut[0] > 5 && cut[1] === 0, `${cut[1]} of ${cut[0]} labels are cut off above the picture`);
   await screenshot(page, "report-phone");
   await close();
 });

@@ -145,8 +145,14 @@ def test_asking_for_the_other_form_says_which_call_to_use(release):
         wrong()
 
 
+def test_a_folder_that_is_called_like_a_file_of_rows_is_still_a_release(make_plan, table, tmp_path):
+    release = hg.publish(table, make_plan(), tmp_path / "march.csv")
+    assert hg.recover(str(release.path)).names == ("a", "b", "c")
+    assert hg.compare(str(release.path), release).pairs("differs") == ()
+
+
 def test_what_is_no_release_is_refused(tmp_path):
-    with pytest.raises(BundleError, match="is not a folder"):
+    with pytest.raises(BundleError, match="there is no release"):
         hg.load(tmp_path / "nothing")
     with pytest.raises(BundleError, match="must hold release"):
         hg.load(tmp_path)

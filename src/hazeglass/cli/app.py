@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hazeglass._files import check_new_file, new_file
 from hazeglass.cli.doctor import doctor
@@ -23,7 +24,17 @@ if TYPE_CHECKING:
 
     from hazeglass.audit.run import AuditResult, Finding
 
-app = group("Publish private tables with a proven promise; recover the graph of dependence from what was published.")
+
+class _InOrder(TyperGroup):
+    """Commands in the order of a first journey: after the demo one makes a plan."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=lambda name: (name != "demo", name != "plan"))
+
+
+app = group(
+    "Publish private tables with a proven promise; recover the graph of dependence from what was published.", _InOrder
+)
 
 
 def _version(wanted: bool) -> None:

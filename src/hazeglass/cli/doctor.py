@@ -20,7 +20,7 @@ _FOR_DEVELOPERS = ("dev", "test", "lint", "docs")
 
 @speaking
 def doctor(printer: Printer) -> None:
-    """Versions, extras, caches and GPU of this installation; its answer belongs into a report of a problem.
+    """Versions, extras, caches and GPU of this installation; paste its answer into a report of a problem.
 
     Example: hazeglass doctor --json
     """

@@ -10,7 +10,7 @@ from rich.console import Console
 
 from hazeglass.analyst import MARGINALS, SELECTS, SOLVERS, Dependence, Device, Marginals, Select, SolverName
 from hazeglass.cli.releases import KeyOption
-from hazeglass.cli.terminal import Printer, SchedulerOption, engine_name, plain, speaking, table
+from hazeglass.cli.terminal import Printer, SchedulerOption, counted, engine_name, plain, speaking, table
 from hazeglass.compute.engines import EngineName
 
 
@@ -125,7 +125,9 @@ def show_edges(edges: list[dict[str, object]], console: Console, most: int = 15)
     part = "linear\npart" if curved else "partial\ncorrelation"
     values = (*(("strength",) if whole else ()), *(("shape",) if curved else ()), part)
     ends = ("source", "target")
-    shown = table(*ends, *values, "95 % interval", "q", words=ends, title=f"{len(edges)} edges{more}", lines=False)
+    shown = table(
+        *ends, *values, "95 % interval", "q", words=ends, title=f"{counted(len(edges), 'edge')}{more}", lines=False
+    )
     for edge in edges[:most]:
         size = ("", "")  # where an end has no order
         if edge["partial_correlation"] is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from hazeglass.cli.terminal import DataArgument, Printer, facts, group, plain, speaking, table
+from hazeglass.cli.terminal import DataArgument, Printer, counted, facts, group, plain, speaking, table
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit, UnitName
 
@@ -76,7 +76,8 @@ def new_plan(
             )
     printer.say(
         "Fill in bounds and levels from what anyone who knows the subject could say without seeing your data: "
-        f"physical limits, a meter's range, a rule, a code book. Then: hazeglass plan check {plain(out)}"
+        "physical limits, a meter's range, a rule, a code book; in an editor, or with hazeglass plan fill. Then: "
+        "hazeglass plan check " + plain(f'"{out}"' if " " in str(out) else out)
     )
     answer = {"out": str(out), "columns": len(look.proposed), "left_out": look.left_out}
     printer.answer({**answer, "guessed": look.text is not None})
@@ -89,6 +90,7 @@ def check_plan(printer: Printer, plan: PlanArgument, data: NamesOption = None) -
 
     Example: hazeglass plan check plan.toml
     """
+    from hazeglass.publisher.cautions import cautions
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.plan_columns import patterns, with_patterns_as_names
     from hazeglass.publisher.plan_file import read_plan, toml_document
@@ -96,6 +98,8 @@ def check_plan(printer: Printer, plan: PlanArgument, data: NamesOption = None) -
     document = toml_document(read_plan(plan), plan.name)
     wild = patterns(document) if data is None else []
     made = Plan.from_dict(with_patterns_as_names(document) if wild else document, data)  # making one is checking
+    for sentence in cautions(made):
+        typer.echo(f"caution: {sentence}", err=True)
     if wild:
         printer.say(f"Patterns choose among the data's names when it is known (--data): {plain(', '.join(wild))}.")
     printer.say(
@@ -113,7 +117,7 @@ def fill_plan(
     match: Annotated[str, typer.Option(help="Which columns: a name, or a pattern such as 'temp*'.")],
     lower: Annotated[float | None, typer.Option(help="The smallest value there can be.")] = None,
     upper: Annotated[float | None, typer.Option(help="The largest value there can be.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Why the bounds are public, for the statement.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Why bounds or levels are public, for the statement.")] = None,
     kind: Annotated[str | None, typer.Option(help="What the columns hold.")] = None,
     transform: Annotated[str | None, typer.Option(help="log, log1p, sqrt or asinh.")] = None,
     level: Annotated[list[str] | None, typer.Option(help="A level; once for each, in their order.")] = None,
@@ -128,6 +132,8 @@ def fill_plan(
     values = {key: value for key, value in given.items() if value not in (None, [])}
     if not values:
         raise InputError("say what to fill in: --lower, --upper, --level, --reason, --kind or --transform.")
+    if lower is not None and upper is not None and not lower < upper:
+        raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}. Nothing was written.")
     count = fill_plan_file(plan, match, values)
     columns = "1 column" if count == 1 else f"{count} columns"
     printer.say(f"Filled in {', '.join(values)} for {columns} of {plain(plan)}.")
@@ -264,7 +270,7 @@ def show_ledger(printer: Printer, file: LedgerArgument) -> None:
         f"  mu: {summary.mu_total:.4g} in total, {summary.mu_spent:.4g} spent "
         f"(epsilon {spent:.3g} at delta {delta:g}), {summary.mu_remaining:.4g} left for one more release."
     )
-    console.print(f"  {summary.releases} releases, {summary.unfinished} unfinished but charged.")
+    console.print(f"  {counted(summary.releases, 'release')}, {summary.unfinished} unfinished but charged.")
 
 
 @ledger_app.command("history")

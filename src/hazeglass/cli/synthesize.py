@@ -72,7 +72,7 @@ def _say(printer: Printer, out: Path, made: list[Synthesis], *, compared: bool) 
     if checked[0]["model"].endswith("field"):
         worst = max(one["worst_agreement"] for one in checked)
         printer.say(
-            f"{checked[0]['pairs']} pairs of columns have tables of their own; rows miss the released ones by at most "
+            f"Pairs of columns with tables of their own: {checked[0]['pairs']}. Rows miss the released ones by at most "
             f"{worst:.2g} times what noise and so many rows explain."
         )
     if compared:

@@ -33,6 +33,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+from typer.core import TyperGroup
 
 from hazeglass.compute.engines import EngineName
 from hazeglass.errors import HazeglassError, HazeglassWarning, InputError
@@ -50,7 +51,8 @@ R = TypeVar("R")
 DataArgument = Annotated[
     str,
     typer.Argument(
-        help="A CSV or Parquet file, a folder of them, a glob, or an address such as s3://bucket/folder.",
+        help="A CSV, Parquet or .xlsx file, a folder or a glob; - for standard input; or an address: s3://bucket/dir, "
+        "duckdb:///file.db?table=visits, postgresql://...",
         metavar="DATA",
     ),
 ]
@@ -64,11 +66,12 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of 
 QuietOption = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but warnings and errors.")]
 
 
-def group(summary: str) -> typer.Typer:
+def group(summary: str, cls: type[TyperGroup] | None = None) -> typer.Typer:
     """Commands under one name."""
     # Pretty tracebacks would print local variables, and those may be raw rows.
     return typer.Typer(
         help=summary,
+        cls=cls,
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         rich_markup_mode=None,
@@ -79,6 +82,11 @@ def group(summary: str) -> typer.Typer:
 def first_sentence(command: Callable[..., Any] | None) -> str:
     """What a list of commands says of one; a summary that is handed over is not cut."""
     return (getattr(command, "__doc__", None) or "").strip().partition("\n\n")[0].replace("\n    ", " ")
+
+
+def counted(number: int, what: str) -> str:
+    """A number and the thing it counts, whose plural is with an s."""
+    return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
 
 
 def engine_name(engine: EngineName, scheduler: str | None) -> str:

@@ -23,6 +23,7 @@ folder that no one else may write, and start without the current folder on their
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import tempfile
@@ -45,6 +46,7 @@ ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 FEW_COLUMNS = 300  # below, an eigendecomposition takes milliseconds and gains nothing from threads
 _TRIES = 4
 _PATIENCE = "30s"
+_SHOWN_EVERY = 0.25  # seconds between two numbers of progress
 # Blocks and sums are secret: they must not be spilled to a worker's disk, nor be looked at or counted on a page.
 _SETTINGS = {
     "distributed.worker.memory.target": False,
@@ -327,11 +329,19 @@ def get_engine(name: str | Engine) -> Engine:
 
 
 def spoken(progress: Callable[[Any], None] | bool | None, what: str) -> Callable[[Any], None] | None:
-    """True becomes a line on standard error that says how far the work is: a notebook shows it below the cell."""
+    """True becomes a line on standard error that says how far the work is: a notebook shows it below the cell.
+
+    Numbers come by the hundred, and a notebook keeps every one it is told: four in a second are shown.
+    """
     if not isinstance(progress, bool):
         return progress
+    shown = -math.inf
 
     def say(done: Any) -> None:
+        nonlocal shown
+        if isinstance(done, int) and time.monotonic() - shown < _SHOWN_EVERY:
+            return
+        shown = time.monotonic()
         sys.stderr.write(f"\r{what}: {f'{done:,} done' if isinstance(done, int) else done}".ljust(70))
         sys.stderr.flush()
 

@@ -149,7 +149,7 @@ class Plan:
         )
 
     @classmethod
-    def from_frame(cls, data: Any, bounds: Mapping[str, Given], **settings: Any) -> Plan:
+    def from_frame(cls, data: Any, bounds: Mapping[str, Given] | None = None, **settings: Any) -> Plan:
         """A plan for a table's columns of numbers, by their names and declared types; no cell is looked at.
 
         `bounds` are (lower, upper) by name or pattern ("sensor_*"), the first that fits, or a list of levels for a
@@ -157,7 +157,7 @@ class Plan:
         """
         from hazeglass.publisher.scaffold import frame_columns
 
-        return cls(**{"title": "My release", "form": "moments", **settings}, columns=frame_columns(data, bounds))
+        return cls(**{"title": "My release", "form": "moments", **settings}, columns=frame_columns(data, bounds or {}))
 
     def to_dict(self) -> dict[str, Any]:
         """The document with the keys of a plan.toml; :meth:`from_dict` makes the same plan of it."""

@@ -135,21 +135,21 @@ def collected(make: Callable[[dict[str, Any]], T], entries: Iterable[dict[str, A
 
 
 def all_of(errors: Sequence[HazeglassError]) -> HazeglassError:
-    """One error as it is; several as one that lists them, with the remedy once where it is the same for all."""
+    """One error as it is; several as one that lists them, those with the same remedy together and the remedy once."""
     if len(errors) == 1:
         return errors[0]
-    facts, remedies = zip(*(str(error).partition(". ")[::2] for error in errors), strict=True)
-    same = len(set(remedies)) == 1
-    shown = [fact if same else str(error) for fact, error in zip(facts, errors, strict=True)]
-    more = [f"... and {len(shown) - _MOST_GAPS} more"] if len(shown) > _MOST_GAPS else []
-    gaps = (
-        f"{len(shown)} things are missing or wrong:",
-        *shown[:_MOST_GAPS],
-        *more,
-        *([remedies[0]] if same and remedies[0] else []),
-    )
+    facts: dict[str, list[str]] = {}
+    for error in errors:
+        fact, _, remedy = str(error).partition(". ")
+        facts.setdefault(remedy, []).append(fact)
+    gaps, left = [f"{len(errors)} things are missing or wrong:"], _MOST_GAPS
+    for remedy, some in facts.items():
+        shown, left = some[:left], left - len(some[:left])
+        gaps += [f"{fact}. {remedy}" if remedy else fact for fact in shown] if len(some) == 1 else shown
+        gaps += [f"... and {len(some) - len(shown)} more"] if len(some) > len(shown) else []
+        gaps += [remedy] if remedy and len(some) > 1 else []
     together = type(max(errors, key=lambda error: error.exit_status))("\n  ".join(gaps))
-    together.gaps = gaps
+    together.gaps = tuple(gaps)
     return together
 
 

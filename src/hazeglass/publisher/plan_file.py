@@ -335,11 +335,13 @@ def toml_value(value: str | bool | int | float | Sequence[str]) -> str:
 def read_plan(path: str | Path) -> str:
     """The text of a plan.toml."""
     try:
-        return Path(path).read_text(encoding="utf-8")
+        return Path(path).read_text(encoding="utf-8-sig")  # editors on Windows begin files with a mark
     except FileNotFoundError:
         raise PlanError(f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one.") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise PlanError(f"the plan {str(path)!r} cannot be read as UTF-8 text: {type(error).__name__}.") from None
+    except UnicodeDecodeError:
+        raise PlanError(f"the plan {str(path)!r} must be UTF-8 text, and is not. Save it as UTF-8.") from None
+    except OSError as error:
+        raise PlanError(f"the plan {str(path)!r} cannot be read: {error.strerror}.") from None
 
 
 def toml_document(text: str, name: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import Column, origins
+from hazeglass.bundle.columns import ABSENCE, Column, origins
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
@@ -338,6 +338,10 @@ class Rows:
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
         meant = {one.name: "dates" if one.part or one.since else "levels" for one in self.plan.columns if _worded(one)}
+        if not self.plan.text.header and all(self.unread[one.name] for one in self.plan.columns if one.part != ABSENCE):
+            _tell(
+                "publisher only: every column has a cell that cannot be read. Do the data begin with a line of names?"
+            )
         for name, cells in sorted(self.unread.items()):
             what = f"cells of column {name!r} that are no {meant.get(name, 'numbers')} and count as missing: {cells:,}."
             if name in meant:

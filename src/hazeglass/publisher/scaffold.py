@@ -22,6 +22,7 @@ from hazeglass.compute.places import Place, expand
 from hazeglass.compute.tables import check_names, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.compute.warehouse import closing, is_warehouse_address
+from hazeglass.compute.workbooks import workbook
 from hazeglass.errors import DataError, PlanError, quotes_no_cell
 from hazeglass.publisher.cautions import names_an_id
 from hazeglass.publisher.plan_columns import collected, grouped
@@ -204,7 +205,7 @@ def frame_columns(data: Any, bounds: Mapping[str, Given]) -> tuple[Column, ...]:
         fitting += [given for pattern, given in bounds.items() if fnmatchcase(entry["name"], pattern)]
         given = fitting[0] if fitting else (None, None)
         if _are_levels(given):
-            return Column(entry["name"], "categorical", levels=tuple(map(str, given)))
+            return Column(entry["name"], "binary" if len(given) == 2 else "categorical", levels=tuple(map(str, given)))
         return Column(**entry, lower=given[0], upper=given[1])  # type: ignore[arg-type]
 
     with_levels = [pattern for pattern, given in bounds.items() if _are_levels(given)]
@@ -233,7 +234,12 @@ def look_at(data: Any, *, header: bool = True) -> Look:
         raise DataError("only a CSV can be without a header line: other tables name their columns. Leave it out.")
     with closing(open_table(data)) as source:
         check_names(source.names)
-        return Look(_without_ids(source.kinds()))
+        kinds = source.kinds()
+    if isinstance(data, str | Path) and not is_warehouse_address(data) and first.kind == "excel":
+        names, columns = workbook(first)
+        words = {name: [cell for cell in cells if cell is not None] for name, cells in zip(names, columns, strict=True)}
+        kinds |= {name: _kind(words[name], TextFormat()) for name, kind in kinds.items() if kind == "text"}
+    return Look(_without_ids(kinds))
 
 
 def _look_at_text(place: Place, header: bool) -> Look:

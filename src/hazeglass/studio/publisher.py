@@ -228,7 +228,7 @@ def read_plan(path: Path) -> dict[str, Any]:
     if path.suffix.lower() != ".toml" or path.stat().st_size > _LARGEST_PLAN:
         raise PlanError("a plan is a .toml file of at most 16 MiB; choose another.")
     try:
-        document = tomllib.loads(path.read_text(encoding="utf-8"))
+        document = tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError):
         raise PlanError(f"{path.name} must be TOML in UTF-8, and it cannot be read as that.") from None
     document = expanded(document)

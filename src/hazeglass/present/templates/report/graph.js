@@ -109,7 +109,7 @@ function place() {
   label();
 }
 
-// Labels where there is space: chosen and well-linked nodes first, none on top of another.
+// Labels where there is space, above a node or else below it: chosen and well-linked nodes first, none on top of another.
 function label() {
   const lit = litNodes(), size = 12 * perPixel() / zoomed.k, round = nodeRadius(), taken = [], kept = [];
   const view = [-zoomed.x / zoomed.k, (1000 - zoomed.x) / zoomed.k];
@@ -120,10 +120,11 @@ function label() {
     const half = 0.31 * size * Math.min(names[node].length, 18) + 2 / zoomed.k;
     const inView = spot.x > view[0] && spot.x < view[1];
     const x = inView ? Math.max(view[0] + half, Math.min(view[1] - half, spot.x)) : spot.x;
-    const y = spot.y - up - 0.35 * size;
-    const box = [x - half, y - size, x + half, y + 0.2 * size];
-    if (taken.some((other) => box[0] < other[2] && box[2] > other[0] && box[1] < other[3] && box[3] > other[1])) continue;
-    taken.push(box);
+    const free = (y) => y - size > -zoomed.y / zoomed.k && !taken.some((other) =>
+      x - half < other[2] && x + half > other[0] && y - size < other[3] && y + 0.2 * size > other[1]);
+    const y = [spot.y - up - 0.35 * size, spot.y + up + 0.95 * size].find(free);
+    if (y === undefined) continue;
+    taken.push([x - half, y - size, x + half, y + 0.2 * size]);
     kept.push({node, x, y});
   }
   labelLayer.selectAll("text").data(kept, (entry) => entry.node).join("text")
