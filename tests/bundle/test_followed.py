@@ -384,7 +384,7 @@ def test_rows_that_cannot_be_made_again_are_refused_in_a_sentence(forge, monkeyp
 
     for check in ("check_followed", "check_moments"):
         monkeypatch.setattr(f"hazeglass.bundle.reader.{check}", lambda released, *rest: released)
-    with pytest.raises(BundleError, match="no rows can be made of|are not those that the released numbers"):
+    with pytest.raises(BundleError, match=r"no rows can be made of|are not those that the released numbers"):
         hg.load(forge("synthetic", part="moments.parquet", change_part=change)).check_values()
 
 

@@ -3,10 +3,8 @@
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
-MOST_FILES, MOST_LINES = (
-    183,
-    38_400,
-)  # what is reached with all capabilities; 130 and 17,500 were wanted before the last five
+# What is reached with all capabilities; 130 and 17,500 were wanted before the last five of them.
+MOST_FILES, MOST_LINES = 180, 39_000
 MOST_LINES_OF_A_FILE = 400
 
 
