@@ -390,6 +390,6 @@ def _refuse(engine: str, table: str, error: Exception) -> NoReturn:
 
 
 def _asked_password(error: Exception) -> bool:
-    """Whether PostgreSQL refused the connection and had wanted a password; its words are in the language of the server."""
+    """Whether PostgreSQL wanted a password and refused; its words are in the language of the server."""
     connection = getattr(error, "pgconn", None)
     return connection is not None and bool(connection.needs_password or connection.used_password)
