@@ -17,8 +17,9 @@ from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import Layers, Warehouse, of_warehouse
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.units import moments_distance
-from hazeglass.publisher import clip
+from hazeglass.publisher import clip, warehouse
 from hazeglass.publisher.expressions import Search, thresholds, whole_map
+from hazeglass.publisher.marginals import exact_counts
 from hazeglass.publisher.moments import exact_sums, publish_moments, stage_of
 from hazeglass.publisher.queries import add_stage, draws_of
 from hazeglass.publisher.randomness import SeededBits
@@ -87,6 +88,25 @@ def test_a_bought_radius_counts_the_same_rows(data, meters):
     grid = clip.radius_grid(len(plan.columns))
     here = clip.rows_within(file_rows(plan, data)[0], grid, Serial())
     np.testing.assert_array_equal(here, clip.rows_within(QueriedRows(plan, open_table(meters)), grid, Serial()))
+
+
+def test_counts_ask_no_more_of_a_row_where_there_are_more_borders(data, meters, monkeypatch):
+    """Cells are looked up in their leaf and leaves are counted; some columns at a time, with the same numbers."""
+    queries, fetch = [], Warehouse._fetch
+    monkeypatch.setattr(Warehouse, "_fetch", lambda self, query: queries.append(query) or fetch(self, query))
+    monkeypatch.setattr(warehouse, "_AT_ONCE", 300)
+    plan = plan_of("linear")
+    files, rows = file_rows(plan, data)[0], QueriedRows(plan, open_table(meters))
+    asked = []
+    for leaves, questions in ((16, 1), (128, 4)):
+        borders, before = [np.linspace(-1.0, 1.0, leaves + 1)] * len(plan.columns), len(queries)
+        for one, other in zip(exact_counts(files, borders, Serial()), rows.counts(borders), strict=True):
+            np.testing.assert_array_equal(one, other)
+        made = [query for query in queries[before:] if "UNNEST" in query]
+        assert len(made) == questions
+        asked.append(sum(query[query.rindex("UNNEST") :].split(" FROM ")[0].count("COALESCE") for query in made))
+        assert all(query.split(") SELECT ")[-1].endswith('FROM "layer_5" AS "t0"') for query in made)
+    assert asked == [len(plan.columns)] * 2
 
 
 def test_the_whole_journey_from_an_address(database, tmp_path):

@@ -295,6 +295,10 @@ class Layers:
         """Only rows of :attr:`top` for which this is true."""
         self._push(self.top.filter(condition))
 
+    def count_each(self, name: str) -> None:
+        """A row for each value of this column of :attr:`top`, and in `cells` how often it occurs."""
+        self._push(self.top.group_by(name).aggregate(cells=self.top.count()))
+
     def _push(self, expression: Any) -> None:
         import ibis
 

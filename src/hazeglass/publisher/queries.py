@@ -40,7 +40,17 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
 from hazeglass.publisher.stacks import NEAR
 
-__all__ = ["Draws", "add_length", "add_stacks", "add_stage", "draws_of", "on_public_scale", "seed_of", "units_of"]
+__all__ = [
+    "Draws",
+    "add_leaves",
+    "add_length",
+    "add_stacks",
+    "add_stage",
+    "draws_of",
+    "on_public_scale",
+    "seed_of",
+    "units_of",
+]
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -164,16 +174,36 @@ def _scores(layers: Layers, plan: Plan, encoder: Encoder) -> None:
     layers.add(**{f"f{k}": feature for k, feature in enumerate(features)})
 
 
+def add_leaves(layers: Layers, plan: Plan, start: int, borders: Sequence[FloatArray], first: Sequence[int]) -> None:
+    """Columns leaf and cells: how many cells lie in each leaf of the columns from `start` on, numbered from `first`.
+
+    Missing cells have a leaf of their own, a column's last one. A row for each leaf and not a sum for each border,
+    because what an engine does for a row then grows with the columns and not with the borders.
+    """
+    import ibis
+
+    searches = {k: Search.of(_of_cells(plan, k, cuts[1:-1])) for k, cuts in enumerate(borders, start)}
+    top, layers.beside = layers.top, ()
+    guides = {f"g{k}": search.cell(top[f"x{k}"]) for k, search in searches.items()}
+    layers.add(**_same(top, [f"x{k}" for k in searches]), **guides)
+    top = layers.top
+    found = [search.index(top[f"x{k}"], top[f"g{k}"]) for k, search in searches.items()]
+    leaves = [one.coalesce(cuts.size - 1) + begin for one, cuts, begin in zip(found, borders, first, strict=False)]
+    layers.add(leaf=ibis.array(leaves).unnest())
+    layers.count_each("leaf")
+
+
 def _search(plan: Plan, k: int, table: ColumnTable) -> Search:
     """Among the cuts of a column's scores: cells themselves are compared where they are not spread."""
+    return Search.of(_of_cells(plan, k, table.cuts) if table.step == 0 else table.cuts)
+
+
+def _of_cells(plan: Plan, k: int, cuts: FloatArray) -> FloatArray:
+    """Cuts of the public scale as cells; without those that no cell reaches, which are the last ones."""
     column = plan.columns[k]
-    cuts = table.cuts
-    if table.step == 0:
-        cuts = thresholds(units_of(plan, k), column.lower, column.upper, cuts)
-        # What all cells reach, or none, would need no comparison; bounds in their place keep the numbering.
-        cuts = np.where(cuts == -np.inf, column.lower, cuts)
-        cuts = cuts[np.isfinite(cuts)]
-    return Search.of(cuts)
+    found = thresholds(units_of(plan, k), column.lower, column.upper, cuts)
+    # What all cells reach would need no comparison; the bound in its place keeps the numbering.
+    return np.where(found == -np.inf, column.lower, found)[found < np.inf]
 
 
 def _clip(layers: Layers, stage: Stage) -> None:

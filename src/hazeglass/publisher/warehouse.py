@@ -10,7 +10,6 @@ which is what moments need to be as good as with a cipher (docs/maths/warehouse.
 from __future__ import annotations
 
 import hashlib
-import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,7 +22,7 @@ from hazeglass.bundle.columns import Column, origins
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.warehouse import Layers, Warehouse, md5, real
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
-from hazeglass.publisher.expressions import cell, clamped, one_if, thresholds
+from hazeglass.publisher.expressions import cell, clamped, one_if
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import readings
 from hazeglass.publisher.rows import Block, R, Rows, Work, check_columns
@@ -82,26 +81,28 @@ class QueriedRows(Rows):
 
     def counts(self, borders: Sequence[FloatArray]) -> list[IntArray]:
         """How many cells of each column lie in each leaf, and how many are missing: secret."""
-        from hazeglass.publisher.queries import units_of
+        counts: list[IntArray] = []
+        start = 0
+        while start < len(borders):  # so many columns at a time that a question's numbers are not too many
+            sizes = np.cumsum([cuts.size for cuts in borders[start:]])
+            end = start + max(1, int(np.searchsorted(sizes, _AT_ONCE, side="right")))
+            counts += self._counts(start, borders[start:end])
+            start = end
+        self._tell_empty([name for name, one in zip(self.plan.names, counts, strict=True) if not one[:-1].any()])
+        return counts
+
+    def _counts(self, start: int, borders: Sequence[FloatArray]) -> list[IntArray]:
+        """Of these columns: a cell is looked up in its leaf, and leaves are counted, each once for all columns."""
+        from hazeglass.publisher.queries import add_leaves
 
         layers = self._cells()
-        sums: dict[str, Any] = {}
-        for k, (column, cuts) in enumerate(zip(self.plan.columns, borders, strict=True)):
-            x = layers.top[f"x{k}"]
-            inner = thresholds(units_of(self.plan, k), column.lower, column.upper, cuts[1:-1])
-            sums[f"n{k}"] = x.count()
-            for number, cut in enumerate(inner):
-                if math.isfinite(cut):
-                    sums[f"c{k}_{number}"] = (x >= real(cut)).cast("int32").sum()
-            sums |= {f"c{k}_{number}": sums[f"n{k}"] for number in np.flatnonzero(inner == -np.inf)}
-        found = self._ask(layers, sums)
-        self._tell_empty(found)
-        counts = []
-        for k, cuts in enumerate(borders):
-            present = found[f"n{k}"]
-            above = [present, *(found.get(f"c{k}_{number}", 0) for number in range(cuts.size - 2)), 0]
-            counts.append(np.array([*-np.diff(above), self.n - present], dtype=np.int64))
-        return counts
+        first = [0, *np.cumsum([cuts.size for cuts in borders]).tolist()]
+        add_leaves(layers, self.plan, start, borders, first)
+        leaf, cells = layers.top["leaf"], layers.top["cells"]
+        wanted = {f"c{number}": (one_if(leaf == number) * cells).sum() for number in range(first[-1])}
+        found = self._ask(layers, wanted, rows=(one_if(leaf < first[1]) * cells).sum())
+        flat = np.array([found[name] for name in wanted], dtype=np.int64)
+        return np.split(flat, first[1:-1])
 
     def within(self, grid: FloatArray) -> IntArray:
         """How many rows, on the public scale, are at most as long as each radius: secret."""
@@ -137,15 +138,18 @@ class QueriedRows(Rows):
 
     # -------------------------------------------------------------------------------------------------- layers
 
-    def _ask(self, layers: Layers, sums: dict[str, Any], expected: int | None = None) -> dict[str, int]:
+    def _ask(
+        self, layers: Layers, sums: dict[str, Any], expected: int | None = None, rows: Any = None
+    ) -> dict[str, int]:
         """The sums by name, some at a time; each question counts the rows as well, which may not change meanwhile."""
         found: dict[str, int] = {}
         expected = self.n if expected is None else expected
+        counted = layers.top.count() if rows is None else rows
         names = list(sums)
         for start in range(0, len(names), _AT_ONCE):
             some = names[start : start + _AT_ONCE]
-            *values, rows = layers.numbers(**{name: sums[name] for name in some}, rows_=layers.top.count())
-            if rows != expected:
+            *values, seen = layers.numbers(**{name: sums[name] for name in some}, rows_=counted)
+            if seen != expected:
                 raise DataError(
                     "the number of rows changed while they were read. Start again when nothing writes to the table."
                 )
@@ -276,8 +280,8 @@ class QueriedRows(Rows):
 
     # ------------------------------------------------------------------------------------ for the publisher alone
 
-    def _tell_empty(self, found: dict[str, int]) -> None:
-        self._empty = [name for k, name in enumerate(self.plan.names) if not found[f"n{k}"]]
+    def _tell_empty(self, empty: list[str]) -> None:
+        self._empty = empty
         if not self._looked:
             self._looked, self.unread = True, self._unread()
 
