@@ -111,6 +111,13 @@ def test_other_columns_other_scales_and_odd_rates_are_refused_in_one_sentence():
         hg.compare(one, one, fdr=0.0)
 
 
+def test_a_release_is_not_compared_with_itself(tmp_path):
+    rows = rows_of(chain(), 500, np.random.default_rng(0))
+    one = hg.publish(pd.DataFrame(rows, columns=NAMES), plan_of(5.0), tmp_path / "a")
+    with pytest.raises(InputError, match="must be of other rows"):
+        hg.compare(one, tmp_path / "a")
+
+
 def test_a_comparison_is_saved_complete_and_names_are_never_markup(tmp_path):
     odd = ("<b>x</b>", "=1+1", *NAMES[2:])
     sides = []

@@ -169,7 +169,7 @@ def compare(
     GraphDiff
     """
     from hazeglass.analyst.recover import recover
-    from hazeglass.analyst.several import check_alike, is_several
+    from hazeglass.analyst.several import check_alike, check_apart, is_several
     from hazeglass.analyst.source import is_rows
     from hazeglass.bundle.reader import Release, load
 
@@ -181,6 +181,7 @@ def compare(
     first, other = (side[0] for side in sides)
     if isinstance(first, Release) and isinstance(other, Release):
         check_alike(first, other, "release b")
+        check_apart(*sides)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DistrustWarning)  # what is wrong with a side is said once, of the differences
         graphs = [

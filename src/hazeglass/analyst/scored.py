@@ -135,17 +135,12 @@ def block_correlations(noisy: NoisyCovariance, seen: Presence) -> NoisyCovarianc
     return replace(noisy, covariance=noisy.covariance / whole, error=replace(noisy.error, stretch=1 / whole))
 
 
-def distortion(known: Marginal, believed: float | None = None) -> float:
+def distortions(known: Marginal, believed: Sequence[float | None]) -> list[float]:
     """The variance of what noise in a marginal adds to its scores, beyond their mean and scale, which cancel.
 
-    `believed` is how far counts are believed beyond the fitted distribution, if not as far as they are: all of it says
-    what may be wrong with a fit that noise hides.
+    `believed` are several answers to how far counts are believed beyond the fitted distribution, None being as far as
+    they are: all of it says what may be wrong with a fit that noise hides.
     """
-    return distortions(known, (believed,))[0]
-
-
-def distortions(known: Marginal, believed: Sequence[float | None]) -> list[float]:
-    """The same for several beliefs at once."""
     shares, density, straight, fit = _bending_points()
     noise, between = cumulative_noise(known, shares)
     loads = between / density

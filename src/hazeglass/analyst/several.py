@@ -163,6 +163,17 @@ def check_alike(first: Release, other: Release, which: str) -> None:
         )
 
 
+def check_apart(before: Sequence[Any], after: Sequence[Any]) -> None:
+    """Refuse to compare releases of the same rows: their errors go together."""
+    pairs = ((a, b) for a in before for b in after if isinstance(a, Release) and isinstance(b, Release))
+    for a, b in pairs:
+        if _same(a, b) or _goes_on(a, b) or _goes_on(b, a):
+            raise InputError(
+                f"the two sides must be of other rows, and {a.manifest.title!r} and {b.manifest.title!r} are of the "
+                "same ones. Give releases of two groups, or of two times."
+            )
+
+
 def _same(release: Release, other: Release) -> bool:
     """Whether two releases are one; one that was simulated in memory has no files to compare."""
     files = {part.sha256 for part in release.manifest.files}
