@@ -406,7 +406,7 @@ def test_the_ledger_on_the_command_line(tmp_path, plan_text):
     assert not (tmp_path / "r2").exists()
     shown = json.loads(hazeglass("ledger", "show", "l", "--json", cwd=tmp_path).stdout)
     assert shown["releases"] == 1
-    assert "1 releases, 0 unfinished" in hazeglass("ledger", "show", "l", cwd=tmp_path).stdout
+    assert "1 release, 0 unfinished" in hazeglass("ledger", "show", "l", cwd=tmp_path).stdout
     assert "confirmed" in hazeglass("ledger", "history", "l", cwd=tmp_path).stdout
     assert hazeglass("ledger", "show", "nothing", cwd=tmp_path).returncode == 2
     assert hazeglass("ledger", "new", "l", "--dataset", "x", "--mu", "1", cwd=tmp_path).returncode == 2

@@ -132,7 +132,7 @@ PLANS: dict[str, dict[str, Any]] = {
         "scale": "linear",
         "rows": "series",
     },
-    "moments person, series": {"form": "moments", **_PERSON, "mu": 9.0, "rows": "series", "series_column": ID},
+    "moments person, series": {"form": "moments", **_PERSON, "mu": 9.0, "rows": "series"},
     "moments person": {"form": "moments", **_PERSON},
     "moments person, linear": {"form": "moments", **_PERSON, "scale": "linear", "mu": 9.0},
     "moments person, cells missing": {"form": "moments", **_PERSON, "mu": 9.0, **_SEVERAL},

@@ -486,7 +486,7 @@ def check_noise_of_moments(name, base):
 def _row_numbers(plan, public):
     """Between which numbers of rows the truth lies, as everybody knows."""
     if plan.rows == "series":
-        return 2, public.n
+        return 2, public.n if public.persons is None else public.persons * plan.max_rows
     least = len(plan.columns) + 2 if plan.form == "synthetic" else 2
     return max(least, 0 if plan.persons else public.persons), public.persons * plan.max_rows
 

@@ -219,7 +219,7 @@ def steady_evidence(noisy: NoisyCovariance, problem: Problem) -> FloatArray | No
     if noisy.groups or noisy.size > 1 or basis.shape[0] != basis.shape[1]:
         return None
     whitened = _Whitened.of(noisy)
-    if whitened.share < _LEAST_NOISE:
+    if not _LEAST_NOISE <= whitened.share < math.inf:  # of a direction that noise hides altogether it is no number
         return None
     sparse = _sparse_pilot(noisy, problem)
     if whitened.missed(sparse.precision) > _MISSES * whitened.risk:
