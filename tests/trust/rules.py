@@ -260,7 +260,7 @@ def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter
     stages = tuple(one.stage for one in found.stages)
     expected = replace(
         public,
-        n=public.n if plan.rows == "series" else pooled_rows(stages),
+        n=public.n if plan.rows == "series" and public.persons is None else pooled_rows(stages),
         scale=plan.scale if plan.adaptive else "public",
         rounds=tuple(Round(one.mu, one.noise.scale) for one in found.rounds),
         standard=found.standard,
