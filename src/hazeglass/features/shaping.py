@@ -24,7 +24,6 @@ FloatArray = npt.NDArray[np.float64]
 MOST_STAGES = 8
 BOX = 1.0  # scores are moved into [-BOX, BOX] where single cells are protected: more would be noise
 _ABOVE_NOISE = 1.3  # spectral edges of noise by which a leading eigenvalue must exceed 1 for shaping to begin
-_ABOVE_LOUD = 3.0  # the same where the edge is beyond the columns' own variances and parts of mu^2 show little
 _MANY, _ABOVE_BULK = 100, 1.35  # columns; and the same of how far below 1 eigenvalues reach
 _ROUND = 0.85  # share of the directions that rise above the noise when shaping ends
 _NOISE_WANTED = 0.6  # of the sampling error: with less noise than that, the radius grows
@@ -118,9 +117,7 @@ def next_shape(
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map
     # Of many columns the spectrum itself shows how far noise and sampling reach: nearly as far below 1 as above.
-    reach = (_ABOVE_NOISE if edge < 1 else _ABOVE_LOUD) * edge
-    if p > _MANY:
-        reach = _ABOVE_BULK * max(edge, 1 - float(values[0]))
+    reach = _ABOVE_NOISE * edge if p <= _MANY else _ABOVE_BULK * max(edge, 1 - float(values[0]))
     if stage == 1 and values[-1] <= 1 + reach:
         return Shape(before.map, before.centre + mean, before.length, 1.0, before.beside, left, shortfall)
     inner = old @ (vectors / (kept + edge)) @ vectors.T @ old
