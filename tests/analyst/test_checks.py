@@ -11,7 +11,9 @@ from scipy.stats import t as student
 import hazeglass as hg
 from hazeglass.analyst import checks
 from hazeglass.analyst.covariance import covariance_of
+from hazeglass.analyst.penalty import Problem, given
 from hazeglass.analyst.pooling import StageMoments, pool
+from hazeglass.analyst.twins import inferred
 from hazeglass.errors import DistrustWarning
 from hazeglass.features.latent import link_of
 from simulate import simulate
@@ -124,6 +126,20 @@ def test_skewed_columns_on_the_linear_scale_have_wider_error_bars_that_hold():
     plain = normal.error.partial_correlation_sd(np.linalg.inv(normal.covariance))[np.triu_indices(P, 1)]
     assert np.mean(widths) > 1.2 * np.mean(plain)
     assert normal.distrusted is None
+
+
+def test_pairs_are_ranked_without_what_doubt_about_shapes_adds():
+    """Wider error bars are right, and rank worse: they are widest beside the columns that depend on others most."""
+    rows, noisy = skewed_linear(0)
+    assert noisy.plain is not None
+    assert np.array_equal(noisy.plain.covariance, noisy.covariance)
+    assert np.all(noisy.plain.error.entry_variance <= noisy.error.entry_variance * (1 + 1e-9))
+    graph = hg.recover(simulate(rows, plan_for(0, 20, scale="linear"), 0))
+    plain = noisy.plain.standardised()
+    own = inferred(plain, Problem.of(plain), given(Problem.of(plain), graph.fit["alpha"]).solution).evidence
+    assert np.allclose(graph.evidence, own)
+    normal = covariance_of(simulate(gaussian(20_000, 5, STRONG), plan_for(-6, 6, scale="linear"), 5))
+    assert normal.plain is None
 
 
 def test_a_bias_of_clipping_is_borne_until_it_says_more_than_the_error_bars():

@@ -310,20 +310,24 @@ def _of_scores(measured: Measured) -> tuple[NoisyCovariance, Pooled]:
     swung = checks.swing(measured.stages[0], found, known, measured.links)
     more = checks.more_sampling(swung)
     bias = checks.marginals_bias(found, known) if measured.scale == "linear" else None
-    pooled = found.with_doubt(more, checks.doubt(measured.stages, found.covariance, swung), bias)
-    noisy = NoisyCovariance(
-        measured.names,
-        measured.n,
-        pooled.covariance if measured.seasons is None else pooled.covariance - measured.seasons.mean,
-        pooled.error,
-        notes=_notes(pooled),
-        swing=more - 1,
-        distrusted=contradiction(measured, found) or checks.biased(found, bias),
-    )
-    seen, scored = measured.presence, measured.scale == "scores"
-    if seen is None:
-        return noisy, pooled
-    return correlations(noisy, measured.marginals, measured.links, seen, scored=scored), pooled
+    doubt, contradicted = checks.doubt(measured.stages, found.covariance, swung), contradiction(measured, found)
+
+    def noisy(pooled: Pooled) -> NoisyCovariance:
+        made = NoisyCovariance(
+            measured.names,
+            measured.n,
+            pooled.covariance if measured.seasons is None else pooled.covariance - measured.seasons.mean,
+            pooled.error,
+            notes=_notes(pooled),
+            swing=more - 1,
+            distrusted=contradicted or checks.biased(found, bias),
+        )
+        seen, scored = measured.presence, measured.scale == "scores"
+        return made if seen is None else correlations(made, measured.marginals, measured.links, seen, scored=scored)
+
+    widened = found.with_doubt(more, doubt, bias)
+    plain = None if bias is None else noisy(found.with_doubt(more, doubt))
+    return replace(noisy(widened), plain=plain), widened
 
 
 def _like_the_data(measured: Measured) -> FloatArray | None:

@@ -91,6 +91,7 @@ class NoisyCovariance:
                 features than `size` are filled up with independent ones that have no error
     ridge       what noise adds to the covariance as an operator, to rank pairs by
     parts       the releases it was pooled from, where there were several, each by itself on the same scale
+    plain       the same, its error not widened by doubt about the shape of columns: pairs are ranked by it
     """
 
     names: tuple[str, ...]
@@ -109,6 +110,7 @@ class NoisyCovariance:
     groups: tuple[LevelGroups | None, ...] = ()
     ridge: FloatArray | None = None
     parts: tuple[NoisyCovariance, ...] = ()
+    plain: NoisyCovariance | None = None
 
     def __post_init__(self) -> None:
         rows = len(self.error.basis)

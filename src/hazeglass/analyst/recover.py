@@ -197,7 +197,10 @@ def graph_of(
     choice = choose(noisy, problem) if alpha is None else given(problem, float(alpha))
     tell(Step(_INTERVALS, 0.85))
     found = inferred(noisy, problem, choice.solution)
-    base, pairs = found.base, found.pairs
+    base, pairs, ranked = found.base, found.pairs, found.evidence
+    if noisy.plain is not None:
+        plain = noisy.plain.standardised()
+        ranked = inferred(plain, Problem.of(plain, weights, solver=solver, device=device), choice.solution).evidence
     apart = disagreement(noisy.parts, base.precision) if len(noisy.parts) > 1 else None
     edges = edge_table(noisy, choice, pairs, fdr, all_pairs=all_pairs, apart=apart)
     if noisy.distrusted is not None:
@@ -235,7 +238,7 @@ def graph_of(
         distrusted=noisy.distrusted,
     )
     features = () if linear else _feature_names(noisy)
-    return Graph(noisy.names, solution.precision, edges, record.to_dict(), found.evidence, features)
+    return Graph(noisy.names, solution.precision, edges, record.to_dict(), ranked, features)
 
 
 def with_arrows(graph: Graph, past: Past, fdr: float) -> Graph:
