@@ -20,11 +20,13 @@ from scipy import stats
 
 from graphs import precision_of
 from hazeglass.features.latent import Link, latent_correlations, link_of
+from hazeglass.features.marginal import normal_means
 
 FloatArray = npt.NDArray[np.float64]
 DATA = Path(os.environ.get("HAZEGLASS_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))
 POPULATION = 400_000  # rows that stand for all there could be
 COLUMNS = 12
+_MANY_ROWS = 0.002  # a share of them that have the same value
 
 
 def _gaussian(family: str, n: int, rng: np.random.Generator, number: int = 1) -> FloatArray:
@@ -157,38 +159,38 @@ def bounds_of(name: str) -> tuple[FloatArray, FloatArray]:
 @lru_cache
 def population(name: str) -> FloatArray:
     """Partial correlations of scores if there were no end of rows."""
-    return own_partials(rows_of(name, POPULATION, 1 << 41), 0)
+    return own_partials(rows_of(name, POPULATION, 1 << 41))
 
 
-def own_partials(rows: FloatArray, seed: int) -> FloatArray:
-    """Of the rows' own normal scores, ties broken at random: what they say without noise and without clipping.
+def own_partials(rows: FloatArray) -> FloatArray:
+    """Of the rows' own normal scores: what they say without noise and without clipping.
 
-    Between columns of few values, of the normals behind them.
+    Between columns with values that many rows share, of the normals behind them.
     """
-    correlation = np.corrcoef(scores_of_ranks(rows, seed), rowvar=False)
-    if any(len(np.unique(column[:1000])) < 100 for column in rows.T):
-        correlation = latent_correlations(correlation, [_link(column) for column in rows.T])[0]
-    inverse = np.linalg.inv(correlation)
+    inverse = np.linalg.inv(own_correlations(rows))
     scale = np.sqrt(np.diag(inverse))
     return np.asarray(-(inverse / np.outer(scale, scale))[np.triu_indices(len(inverse), 1)])
 
 
-def _link(column: FloatArray) -> Link:
-    """What scores drawn inside each value say of the normal behind it."""
-    often = np.unique(column, return_counts=True)[1]
-    if len(often) > 500:  # as good as smooth
-        often = np.array([len(column) / 500] * 500)
-    borders = stats.norm.ppf(np.concatenate([[0.0], np.cumsum(often) / often.sum()]))
+def own_correlations(rows: FloatArray) -> FloatArray:
+    """Likewise. Scores that were drawn inside each value would have its mean score in their products."""
+    scores, links = zip(*map(_mean_scores, rows.T), strict=True)
+    products = np.array(scores) @ np.array(scores).T / len(rows)
+    np.fill_diagonal(products, 1.0)
+    return np.asarray(latent_correlations(products, links)[0])
+
+
+def _mean_scores(column: FloatArray) -> tuple[FloatArray, Link]:
+    """The mean score of each cell's value, and what such scores say of the normal behind the column."""
+    _, place, often = np.unique(column, return_inverse=True, return_counts=True)
+    shared = often > _MANY_ROWS * len(column)
+    ends = np.concatenate([[0.0], np.cumsum(often) / len(column)])
+    means = normal_means(ends[:-1], ends[1:])
+    edges = np.flatnonzero(np.concatenate([[True], shared[1:] | shared[:-1], [True]]))  # runs of rare values are smooth
+    borders = stats.norm.ppf(np.minimum(ends[edges], 1.0))
     borders[-1] = np.inf
-    return link_of(borders, np.ones(len(often), dtype=bool))
-
-
-def scores_of_ranks(rows: FloatArray, seed: int) -> FloatArray:
-    rng = np.random.default_rng(seed)
-    order = np.lexsort((rng.random(rows.shape), rows), axis=0)
-    ranks = np.empty_like(order)
-    np.put_along_axis(ranks, order, np.arange(len(order))[:, None], axis=0)
-    return np.asarray(stats.norm.ppf((ranks + 0.5) / len(ranks)))
+    scores = means[place]
+    return scores / (1.0 if shared.any() else scores.std()), link_of(borders, shared[edges[:-1]])
 
 
 # ------------------------------------------------------------------------------------------------- tables of others

@@ -279,7 +279,7 @@ class _CellsOwn:
 
     def __call__(self, seed: int) -> Found:
         data, release = cell_release(self.epsilon, seed)
-        return covered(recovered(release), odd_rows.own_partials(data.data, seed))
+        return covered(recovered(release), odd_rows.own_partials(data.data))
 
 
 def covered(graph: hg.Graph, own: FloatArray, population: FloatArray | None = None) -> Found:
@@ -319,7 +319,7 @@ class _Odd:
             rows, (lower, upper) = odd_rows.rows_of(self.name, self.n, seed), odd_rows.bounds_of(self.name)
             population = odd_rows.population(self.name)
         graph = recovered(release_of(rows, lower, upper, kind, self.epsilon, seed))
-        return covered(graph, odd_rows.own_partials(rows, seed), population)
+        return covered(graph, odd_rows.own_partials(rows), population)
 
 
 def ninety() -> Iterator[tuple[str, Callable[[int], Found]]]:

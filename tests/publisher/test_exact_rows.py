@@ -15,7 +15,7 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import cosines
 from hazeglass.features.marginal import Marginal, first_borders
 from hazeglass.features.scores import STEPS, score_table
-from hazeglass.features.shaping import Shape, exact_map, largest_entry
+from hazeglass.features.shaping import Shape, exact_map, first_shape, largest_entry
 from hazeglass.publisher import marginals
 from hazeglass.publisher import sums as exact
 from hazeglass.publisher.clip import clip_to_lattice
@@ -64,7 +64,7 @@ def known(rows, plan):
 def stage_and_encoder(kind, rows, plan, *, mapped=False):
     if kind == "presence":
         encoder = Encoder("scores", "presence", of=(0, 2, 3))
-        return stage_of(plan.unit, rows.public_size, 1.0, 3, encoder), encoder, None
+        return stage_of(plan.unit, rows.public_size, 1.0, encoder, first_shape(3, shaped=True)), encoder, None
     columns = known(rows, plan)
     if kind == "linear":
         encoder = Encoder("linear", "columns", standard=standard_of(columns))
@@ -76,7 +76,7 @@ def stage_and_encoder(kind, rows, plan, *, mapped=False):
         rng = np.random.default_rng(5)
         matrix = exact_map(rng.standard_normal((width, width)), largest_entry(encoder.scale))
         shape = Shape(matrix, rng.standard_normal(width), float(width), 1.0)
-    return stage_of(plan.unit, rows.public_size, 1.0, shape.length, encoder, shape), encoder, shape.map
+    return stage_of(plan.unit, rows.public_size, 1.0, encoder, shape), encoder, shape.map
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.features.shaping import MOST_STAGES, first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.features.shaping import MOST_STAGES, first_shape, largest_entry, next_shape
 from hazeglass.guarantee.units import Unit, moments_distance
 from hazeglass.publisher import moments as module
 from hazeglass.publisher.clip import clip_to_lattice
@@ -107,7 +107,7 @@ def test_every_stage_follows_from_the_released_numbers_of_the_one_before(make_pl
     assert [stage.mapped for stage in stages] == [False] + [True] * (len(stages) - 1)
     shape = first_shape(3, shaped=True)
     for number, (stage, released) in enumerate(zip(stages, moments, strict=True)):
-        assert stage.radius == pytest.approx(stage_radius("columns", shape.length, 4000, stage.mu))
+        assert stage.radius == pytest.approx(shape.radius("columns", 4000, stage.mu))
         assert stage.centre == pytest.approx(tuple(shape.centre))
         assert (shape.share == 1.0) == (number == len(stages) - 1)
         if shape.share < 1.0:

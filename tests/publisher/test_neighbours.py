@@ -19,7 +19,7 @@ from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Levels, Marginal, first_borders, next_borders
-from hazeglass.features.shaping import BOX, Shape, exact_map, largest_entry
+from hazeglass.features.shaping import BOX, Shape, exact_map, first_shape, largest_entry
 from hazeglass.guarantee.units import count_weight, counts_distance, moments_distance
 from hazeglass.publisher.clip import lattice_rows
 from hazeglass.publisher.marginals import Encoder, exact_counts, standard_of
@@ -137,7 +137,7 @@ def design(plan, form, rows, rng):
     if form == "presence":
         of = tuple(sorted(rng.choice(p, size=int(rng.integers(2, p + 1)), replace=False).tolist()))
         encoder = Encoder(plan.scale, "presence", of=of, box=1.0 if boxed else None)
-        return stage_of(plan.unit, size, mu, len(of), encoder), encoder, None
+        return stage_of(plan.unit, size, mu, encoder, first_shape(len(of), shaped=True)), encoder, None
     known, box = marginals(plan, rows, rng), BOX if boxed else None
     if "linear" in form:
         encoder = Encoder("linear", "columns", standard=standard_of(known), box=box)
@@ -150,7 +150,7 @@ def design(plan, form, rows, rng):
         size_of_map = rng.choice([1e-3, 1.0, 1e4])
         matrix = exact_map(size_of_map * rng.standard_normal((width, width)), largest_entry(encoder.scale))
         shape = Shape(matrix, rng.standard_normal(width), float(rng.uniform(0.1, width)), 1.0, beside)
-    return stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map
+    return stage_of(plan.unit, size, mu, encoder, shape), encoder, shape.whole_map
 
 
 def moved(stage, before, after):

@@ -37,7 +37,7 @@ def made(plan, table, **options):
     marginals = publish_marginals(rows, plan, Serial(), SeededBits(1), BudgetFilter(1.0))
     encoder = column_encoder(plan, marginals.columns, b"k" * 32)
     shape = first_shape(encoder.width(3), shaped=False)
-    stage = stage_of(plan.unit, rows.n, 1.0, shape.length, encoder, shape)
+    stage = stage_of(plan.unit, rows.n, 1.0, encoder, shape)
     return rows, stage, encoder
 
 

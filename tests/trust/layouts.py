@@ -110,7 +110,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "moments entry, cells missing": {"form": "moments", "protects": "entry", "mu": 9.0, **_SEVERAL},
     "moments readings": {"form": "moments", "protects": "readings", "readings": READINGS},
     "moments record": {"form": "moments", "protects": "record", "mu": 3.0},
-    "moments record, linear": {"form": "moments", "protects": "record", "scale": "linear", "mu": 3.0},
+    "moments record, linear": {"form": "moments", "protects": "record", "scale": "linear", "mu": 4.0},
     "moments record, one column": {"form": "moments", "protects": "record", "columns": 1},
     "moments record, one stage": {"form": "moments", "protects": "record", "adaptive": False},
     "moments record, bought radius": {"form": "moments", "protects": "record", "clip_radius": "private"},

@@ -191,7 +191,8 @@ class _Walk:
         missing = often_missing(found.columns)
         if len(missing) > 1:
             encoder = Encoder(plan.scale, "presence", of=missing, box=1.0 if boxed else None, lags=lags)
-            self.sum(stage_of(plan.unit, self.size, budget.take(0.05), len(missing) * (lags + 1), encoder), encoder)
+            shape = first_shape(len(missing) * (lags + 1), shaped=True)
+            self.sum(stage_of(plan.unit, self.size, budget.take(0.05), encoder, shape), encoder)
         box = BOX if boxed else None
         if plan.scale == "linear":
             found.standard = standard_of(found.columns)
@@ -203,7 +204,7 @@ class _Walk:
         shape = first_shape(width, shaped=not boxed and not curved and width > 1, beside=sum(encoder.levels))
         number = 0
         while True:
-            stage = stage_of(plan.unit, self.size, budget.take(shape.share), shape.length, encoder, shape)
+            stage = stage_of(plan.unit, self.size, budget.take(shape.share), encoder, shape)
             answer = self.sum(stage, encoder, shape.whole_map)
             number += 1
             if shape.share == 1.0:

@@ -216,7 +216,7 @@ def _stage_for(plan, mu=1.0):
     from hazeglass.features.shaping import first_shape
 
     shape = first_shape(encoder.width(len(plan.columns)), shaped=False, beside=sum(encoder.levels))
-    return stage_of(plan.unit, 50, mu, shape.length, encoder, shape), encoder
+    return stage_of(plan.unit, 50, mu, encoder, shape), encoder
 
 
 @pytest.mark.parametrize("name", ["few", pytest.param("person", marks=heavy)])

@@ -24,6 +24,7 @@ from hazeglass.analyst.pooling import Pooled, StageMoments, gained, is_loud, poo
 from hazeglass.analyst.scored import cumulative_noise
 from hazeglass.features.latent import Link
 from hazeglass.features.marginal import Marginal
+from hazeglass.features.shaping import OTHER_SHAPE
 from hazeglass.glasso.linalg import FloatArray
 
 TOO_TIGHT = "rows were clipped too tightly, and no Gaussian rows would have these moments when clipped"
@@ -45,10 +46,6 @@ _FEWEST_DRAWS, _MOST_NUMBERS = 2000, 4_000_000
 # Errors of sampling by how much rows swing, measured on Student copulas with 3 to 16 degrees: 1.30 to 1.42.
 _SWUNG = 1.35
 _MOST_SWING = 1.5  # standard deviation of the logarithm of a row's common factor
-# What undoing gets wrong between two directions, as a share of what clipping took of rows' squared length: 0.03 to 0.16
-# on the scores of ten real tables (median 0.09), 0.01 to 0.09 on twelve made ones that are no Gaussian copula, 0 on
-# Gaussian ones, which pay for it with intervals up to a tenth too wide (docs/maths/widening.md).
-_OTHER_SHAPE = 0.06
 
 
 def undoing(pooled: Pooled) -> str | None:
@@ -166,7 +163,7 @@ def doubt(stages: Sequence[StageMoments], covariance: FloatArray, swung: float) 
         left = _Lengths.of(values).left(whole, stage.radius or 0.0, swung) / whole if clipped else 1.0
         lost.append(1 - left)
         weights.append(1 / max(stage.noise_sd, 1e-12) ** 2)
-    return _OTHER_SHAPE * float(np.average(lost, weights=weights))
+    return OTHER_SHAPE * float(np.average(lost, weights=weights))
 
 
 @dataclass(frozen=True, eq=False)

@@ -119,6 +119,7 @@ def correlations(
     if not scored:
         return replace(own, covariance=values, error=error)
     bent, astray = np.array([distortions(one, (None, 1.0)) for one in marginals]).T
+    error = replace(error, own=4 * shared + np.square(bent))  # a bend is variance that goes with no other column
     return replace(own, covariance=values, error=error, bent=bent, astray=swing_shares(own.swing) * astray)
 
 
@@ -139,7 +140,8 @@ def distortions(known: Marginal, believed: Sequence[float | None]) -> list[float
     """The variance of what noise in a marginal adds to its scores, beyond their mean and scale, which cancel.
 
     `believed` are several answers to how far counts are believed beyond the fitted distribution, None being as far as
-    they are: all of it says what may be wrong with a fit that noise hides.
+    they are: all of it says what may be wrong with a fit that noise hides. Counts that are believed by w leave w of
+    their variance, partly as noise and partly as what the fit gets wrong (James and Stein).
     """
     shares, density, straight, fit = _bending_points()
     noise, between = cumulative_noise(known, shares)
@@ -147,7 +149,7 @@ def distortions(known: Marginal, believed: Sequence[float | None]) -> list[float
     bent = loads - (loads @ fit) @ straight
     counted = float(np.sum(noise * (bent @ bent.T))) / _POINTS
     weights = [known.weight if one is None else one for one in believed]
-    return [weight**2 * counted + (1 - weight) ** 2 * known.skew_variance / 2 for weight in weights]
+    return [weight * counted + (1 - weight) ** 2 * known.skew_variance / 2 for weight in weights]
 
 
 @cache

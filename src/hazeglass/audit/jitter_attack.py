@@ -76,7 +76,7 @@ def attack_jitter(plan: Plan) -> JitterAttack:
     key = SeededBits(0).key()
     encoder = column_encoder(plan, [_marginal(unit_step(column, plan.scale)) for column in plan.columns], key)
     n = 1 + -(-OTHERS // unit.max_rows)
-    stage = stage_of(unit, n, plan.guarantee.mu, p, encoder, first_shape(p, shaped=False))
+    stage = stage_of(unit, n, plan.guarantee.mu, encoder, first_shape(p, shaped=False))
     rows = tuple(raw_rows(np.vstack([changed, others]), plan.columns) for changed in (here, there))
     attack = JitterAttack(plan, StageView(stage, encoder), (rows[0], rows[1]), np.zeros(0))
     return replace(attack, move=attack_mean(attack, 1) - attack_mean(attack, 0))

@@ -174,7 +174,7 @@ def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageVie
     mu, size = plan.guarantee.mu, size_of(plan, rows)
     if kind == "presence":
         encoder = presence_encoder(plan, drawn.marginals.often_missing)
-        return StageView(stage_of(plan.unit, size, mu, len(encoder.of), encoder), encoder)
+        return StageView(stage_of(plan.unit, size, mu, encoder, first_shape(len(encoder.of), shaped=True)), encoder)
     encoder = column_encoder(plan, drawn.marginals.columns, SeededBits(SEED).key())
     beside = sum(encoder.levels)
     shape = first_shape(encoder.width(len(plan.columns)), shaped=kind == "shaped", beside=beside)
@@ -182,7 +182,7 @@ def stage_view(plan: Plan, drawn: Drawn, rows: int, kind: StageKind) -> StageVie
     if kind == "shaped":
         about, largest = float(first.second_noise_sd), largest_entry(encoder.scale)
         shape = next_shape(shape, first.stage.radius, first.mean, first.second, about, 1, largest)
-    return StageView(stage_of(plan.unit, size, mu, shape.length, encoder, shape), encoder, shape.whole_map)
+    return StageView(stage_of(plan.unit, size, mu, encoder, shape), encoder, shape.whole_map)
 
 
 def _attack_views(plan: Plan, views: Sequence[View], others: Floats, places: Floats) -> StepsAttack:

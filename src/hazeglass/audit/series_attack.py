@@ -21,7 +21,7 @@ def attack_stacks(plan: Plan, rows: int) -> StepsAttack:
     """One stage of stacked rows that has the whole budget, and no season is taken off."""
     others, drawn, encoder = _typical(plan, rows)
     shape = first_shape(encoder.width(len(plan.columns)), shaped=False)
-    stage = stage_of(plan.unit, size_of(plan, rows), plan.guarantee.mu, shape.length, encoder, shape)
+    stage = stage_of(plan.unit, size_of(plan, rows), plan.guarantee.mu, encoder, shape)
     return _attack_turned(plan, [StageView(stage, encoder)], others, drawn)
 
 

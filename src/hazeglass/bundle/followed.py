@@ -30,7 +30,7 @@ from hazeglass.features.marginal import (
     next_borders,
     often_missing,
 )
-from hazeglass.features.shaping import first_shape, largest_entry, next_shape, stage_radius
+from hazeglass.features.shaping import first_shape, largest_entry, next_shape
 from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
 from hazeglass.guarantee.units import (
     RADIUS_QUANTILE,
@@ -155,13 +155,11 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
     if presence != (missing if len(missing) > 1 else ()):
         raise BundleError("release.json counts presence where the counts do not ask for it. Do not rely on it.")
     begin, shares = (1, [PRESENCE_SHARE]) if presence else (0, [])
-    seasonal = stages[begin].features == "seasons"
-    if seasonal:
+    if stages[begin].features == "seasons":
         shares.append(SEASON_SHARE)
         if stages[begin].clipped:
-            expected = stage_radius(
-                "columns", float(stages[begin].scored), size, stages[begin].mu, indicators=len(stages[begin].levels)
-            )
+            shape = first_shape(stages[begin].scored, shaped=True)
+            expected = shape.radius("columns", size, stages[begin].mu, indicators=len(stages[begin].levels))
             _agree("radii", [stages[begin].radius], [expected])
         begin += 1
     first = stages[begin]
@@ -172,7 +170,7 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
             before = moments[begin + number - 1]
             noise = float(before.second_noise_sd[0, -1])
             radius, largest = stages[begin + number - 1].radius, largest_entry(manifest.scale)
-            shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest, seasonal=seasonal)
+            shape = next_shape(shape, radius, before.mean, before.second, noise, number, largest)
             _agree("centres", stage.centre, shape.whole_centre)
             if (released.map is None) != (shape.map is None):
                 raise BundleError("release.json has a map where the rule makes none. Do not rely on it.")
@@ -184,9 +182,8 @@ def _check_shapes(manifest: Manifest, moments: Sequence[ReleasedMoments], column
         if (shape.share == 1.0) != (begin + number == len(stages) - 1):
             raise BundleError("release.json has a number of stages that does not follow. Do not rely on it.")
         if stage.clipped and stage.scored:
-            indicators = len(stage.levels)
             mu = stage.mu / stacks_touched(manifest.unit, stage.lags)
-            radius = stage_radius(stage.features, shape.length, size, mu, *shape.doubt, indicators=indicators)
+            radius = shape.radius(stage.features, size, mu, indicators=len(stage.levels))
             _agree("radii", [stage.radius], [radius])
     return shares
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainc, gammaincc, lambertw
+from scipy.special import gammainc, gammaincc
 
 from hazeglass.features.scores import STEPS
 
@@ -26,15 +26,14 @@ BOX = 1.0  # scores are moved into [-BOX, BOX] where single cells are protected:
 _ABOVE_NOISE = 1.3  # spectral edges of noise by which a leading eigenvalue must exceed 1 for shaping to begin
 _MANY, _ABOVE_BULK = 100, 1.35  # columns; and the same of how far below 1 eigenvalues reach
 _ROUND = 0.85  # share of the directions that rise above the noise when shaping ends
-_NOISE_WANTED = 0.6  # of the sampling error: with less noise than that, the radius grows
+_NOISE_WANTED = 0.5  # of the sampling error: with less noise than that in all stages together, the radius grows
 _LARGEST_GROWTH = 6.0
 _LONGEST = 4.0  # clipped rows are not supposed to have been longer than that, squared
-# Rows that are shorter, undone, than their columns' variances say have more long rows among them than Gaussian ones,
-# and undoing leaves a bias. What noise in the counts makes of Gaussian rows; the bias for cell signalling, in sampling
-# errors by shortfall and root of n; how it fades as the squared radius grows; what it counts beside noise.
-_USUAL_SHORTFALL, _BIAS, _FADING, _HONESTY = 0.03, 0.25, 1.5, 4.0
-_RESOLVED = 0.6  # share of the directions that rise above the noise from which bias counts
-_LARGEST_FOR_BIAS, _NOISE_BORNE = 3.0, 1.2  # how far, and while noise stays below so many sampling errors
+# What undoing of clipping gets wrong between two directions, as a share of what clipping took of rows' squared length:
+# on the scores of half of some hundred real tables at most .08, of three in four .13, of nine in ten .19; .01 to .09
+# on made ones that are no Gaussian copula (docs/maths/widening.md).
+OTHER_SHAPE = 0.1
+_RESOLVED = 0.6  # share of the directions that rise above the noise from which that counts when a radius is chosen
 _LEAST_COSINES = 1.3
 LINEAR_STEPS, LARGEST_LINEAR = 1 << 16, 64.0  # the lattice of the linear scale, and the most that a cell is there
 _MAP_BITS = 50  # of the largest sum of a row of the map times cells: exact in 64-bit floats
@@ -49,9 +48,8 @@ class Shape:
     centre     c, on the scale of A x
     length     the expected squared length of the rows, from which the radius follows
     share      of the mu^2 that is left, which the stage spends
-    left       how much of the mu^2 that the first stage left is left
-    shortfall  by which share rows of the first stage, undone, are shorter than Gaussian rows would be
     beside     how many entries a row has behind these, which no stage moves: indicators of levels
+    left       how much of the mu^2 that the first stage left is left; 0 before
     """
 
     map: FloatArray | None
@@ -59,14 +57,30 @@ class Shape:
     length: float
     share: float
     beside: int = 0
-    left: float = 1.0
-    shortfall: float = 0.0
+    left: float = 0.0
 
     @property
-    def doubt(self) -> tuple[float, float]:
-        """The shortfall, where rows are nearly round and bias is worse than noise, and the stage's part of mu^2."""
-        resolved = self.length > _RESOLVED * self.centre.size
-        return (self.shortfall if resolved else 0.0), self.share * self.left
+    def part(self) -> float:
+        """Which part of the mu^2 for all stages but the first the stage spends; 1 for the first, which judges alone."""
+        return self.share * self.left or 1.0
+
+    @property
+    def biased(self) -> bool:
+        """Whether rows are nearly round, so that what undoing gets wrong is worse than noise; never in the first of
+        several stages, which shows by what it clips how long rows are."""
+        return self.length > _RESOLVED * self.centre.size and (self.left > 0 or self.share == 1.0)
+
+    def radius(self, features: str, rows: float, mu: float, *, indicators: int = 0) -> float:
+        """Of the ball for a stage that spends `mu` on so many rows.
+
+        `indicators` beside them add to the noise, and not to what is clipped. Cosines of ranks are bounded: a ball a
+        little larger than their mean length holds nearly all rows, and one twice as large, squared, holds all.
+        """
+        biased = self.biased and features == "columns"
+        square = squared_radius(self.length, rows, mu, part=self.part, biased=biased, indicators=indicators)
+        if features == "cosines":
+            square = min(max(square, _LEAST_COSINES * self.length), 2 * self.length)
+        return math.sqrt(square)
 
     @property
     def whole_map(self) -> FloatArray | None:
@@ -96,30 +110,24 @@ def next_shape(
     noise_sd: float,
     stage: int,
     largest: float,
-    *,
-    seasonal: bool = False,
 ) -> Shape:
     """The shape of stage `stage` (counting from 0), from the released moments of the one before, its radius and noise.
 
     `largest` bounds a coordinate of the rows, so that maps can be kept exact. Of the moments only those of the entries
-    that are shaped count. Of `seasonal` rows means were taken off, so that no variance is known beforehand.
+    that are shaped count.
     """
     p = before.centre.size
     mean, second = mean[:p], second[:p, :p]
     values, vectors = np.linalg.eigh(second - np.outer(mean, mean))
     kept, edge = np.maximum(values, 0.0), 2 * math.sqrt(p) * noise_sd
-    longer = lengthened(kept, radius**2)
-    left, shortfall = before.left * (1 - before.share), before.shortfall
-    if stage == 1:  # the columns' own scale, on which their variances are 1
-        explained = _USUAL_SHORTFALL + 2 * math.sqrt(2 / p) * noise_sd
-        left, shortfall = 1.0, 0.0 if seasonal else max(0.0, 1 - explained - longer * float(values.sum()) / p)
-    kept = kept * longer
+    left = before.left * (1 - before.share) if stage > 1 else 1.0
+    kept = kept * lengthened(kept, radius**2)
     apart = float(np.sum(kept / (kept + edge)))
     old = np.eye(p) if before.map is None else before.map
     # Of many columns the spectrum itself shows how far noise and sampling reach: nearly as far below 1 as above.
     reach = _ABOVE_NOISE * edge if p <= _MANY else _ABOVE_BULK * max(edge, 1 - float(values[0]))
     if stage == 1 and values[-1] <= 1 + reach:
-        return Shape(before.map, before.centre + mean, before.length, 1.0, before.beside, left, shortfall)
+        return Shape(before.map, before.centre + mean, before.length, 1.0, before.beside, left)
     inner = old @ (vectors / (kept + edge)) @ vectors.T @ old
     spectrum, axes = np.linalg.eigh((inner + inner.T) / 2)
     # Where rows do not vary at all, every stage would stretch them further, until the map's last bits no longer hold
@@ -130,7 +138,7 @@ def next_shape(
     centre = found @ np.linalg.solve(old, before.centre + mean)
     last = stage >= MOST_STAGES - 1 or (stage > 1 and apart > _ROUND * p)
     share = 1.0 if last else 1 / (MOST_STAGES - stage)
-    return Shape(found, centre, apart, share, before.beside, left, shortfall)
+    return Shape(found, centre, apart, share, before.beside, left)
 
 
 def lengthened(values: FloatArray, squared_radius: float) -> float:
@@ -172,44 +180,36 @@ def largest_entry(scale: str | None) -> float:
     return LINEAR_STEPS * LARGEST_LINEAR if scale == "linear" else 8.0 * STEPS
 
 
-def stage_radius(
-    features: str,
-    length: float,
-    rows: float,
-    mu: float,
-    shortfall: float = 0.0,
-    part: float = 1.0,
-    *,
-    indicators: int = 0,
-) -> float:
-    """The radius of a stage that spends `mu` on `rows` rows of about this squared length.
-
-    With the `shortfall` of rows comes `part`, which part of the mu^2 for all stages but the first this one spends.
-
-    `indicators` beside them add to the noise, and not to what is clipped.
-
-    Cosines of ranks are bounded: a ball a little larger than their mean length holds nearly all rows, and one twice as
-    large, squared, holds all.
-    """
-    square = squared_radius(length, rows, mu, shortfall, part, indicators=indicators)
-    if features == "cosines":
-        square = min(max(square, _LEAST_COSINES * length), 2 * length)
-    return math.sqrt(square)
-
-
 def squared_radius(
-    length: float, rows: float, mu: float, shortfall: float = 0.0, part: float = 1.0, *, indicators: int = 0
+    length: float, rows: float, mu: float, *, part: float = 1.0, biased: bool = False, indicators: int = 0
 ) -> float:
-    """The radius, squared, for columns themselves.
+    """The radius, squared, for columns themselves: g (length + 1).
 
-    While noise rules it is length + 1, which clips some 40 % of Gaussian rows. Where the noise, (r^2/mu)/rows, falls
-    below the sampling error 1/sqrt(rows), the radius grows until hardly anything is clipped. It also grows where rows
-    fall short of Gaussian ones, to the g that makes the noise and the bias of undoing least together: (g v)^2 +
-    h b^2 exp(-2 f (g - 1)), v the noise of all stages together and b the bias in sampling errors.
+    While noise rules g is 1, which clips some 40 % of Gaussian rows. Where the noise of all stages together, for g = 1
+    and in sampling errors v = ((length + 1)/mu)/sqrt(rows), falls below 1/2, g makes it 1/2, until hardly anything is
+    clipped. Where bias counts, g is at least what makes noise and bias least together: (g v)^2 + rows (c lost(g))^2, c
+    lost(g) being what undoing gets wrong of rows like Gaussian ones.
     """
     least = length + 1
-    noise = (least + indicators) / (mu * math.sqrt(rows))
-    all_noise, bias = noise * math.sqrt(part), _BIAS * shortfall * math.sqrt(rows)
-    ratio = 2 * _HONESTY * (_FADING * bias / all_noise) ** 2 * math.exp(2 * _FADING)
-    least_biased = min(float(lambertw(ratio).real) / (2 * _FADING), _LARGEST_FOR_BIAS, _NOISE_BORNE / all_noise)
-    return least * max(least_biased, float(np.clip(_NOISE_WANTED / noise, 1.0, _LARGEST_GROWTH)))
+    noise = (least + indicators) / (mu * math.sqrt(rows)) * math.sqrt(part)
+    wanted = float(np.clip(_NOISE_WANTED / noise, 1.0, _LARGEST_GROWTH))
+    if not biased or length <= 0:
+        return least * wanted
+
+    def slope(growth: float) -> float:
+        lost, beyond = _clipped_off(length, growth * least)
+        return growth * noise**2 - rows * OTHER_SHAPE**2 * lost * beyond * least / length
+
+    low, high = 1.0, _LARGEST_GROWTH
+    for _ in range(60 if slope(low) < 0 else 0):
+        middle = (low + high) / 2
+        low, high = (middle, high) if slope(middle) < 0 else (low, middle)
+    return least * max(low, wanted)
+
+
+def _clipped_off(length: float, square: float) -> tuple[float, float]:
+    """Which share of the squared length of Gaussian rows, `length` on average in as many directions, a ball takes off,
+    and which share of the rows it touches."""
+    half, at = length / 2, square / 2
+    beyond = float(gammaincc(half, at))
+    return max(0.0, 1 - float(gammainc(half + 1, at)) - square / length * beyond), beyond

@@ -29,7 +29,6 @@ from hazeglass.features.shaping import (
     first_shape,
     largest_entry,
     next_shape,
-    stage_radius,
 )
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
@@ -144,13 +143,14 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
     if len(missing) > 1:
         encoder = presence_encoder(plan, missing)
         share = budget.take(PRESENCE_SHARE)
-        stage = stage_of(plan.unit, rows.public_size, share, encoder.width(len(missing)), encoder)
+        shape = first_shape(encoder.width(len(missing)), shaped=True)
+        stage = stage_of(plan.unit, rows.public_size, share, encoder, shape)
         stages.append(_run_stage(rows, stage, encoder, engine, bits))
     encoder = column_encoder(plan, marginals.columns, bits.key())
     if plan.series is not None and plan.series.seasons:
         seasons = seasons_encoder(encoder, plan.series)
-        shape = first_shape(len(plan.columns), shaped=False, beside=sum(seasons.seasons))
-        stage = stage_of(plan.unit, rows.public_size, budget.take(SEASON_SHARE), shape.length, seasons, shape)
+        shape = first_shape(len(plan.columns), shaped=True, beside=sum(seasons.seasons))
+        stage = stage_of(plan.unit, rows.public_size, budget.take(SEASON_SHARE), seasons, shape)
         stages.append(_run_stage(rows, stage, seasons, engine, bits))
         encoder = replace(encoder, means=means_of(stages[-1], plan.scale))
     shaped = encoder.features == "columns" and encoder.box is None
@@ -197,14 +197,13 @@ def _shaped_stages(
     largest = largest_entry(encoder.scale)
     for number in range(1, MOST_STAGES + 1):
         mu = budget.take(shape.share)
-        stage = stage_of(plan.unit, size, mu, shape.length, encoder, shape)
+        stage = stage_of(plan.unit, size, mu, encoder, shape)
         noisy = _run_stage(rows, stage, encoder, engine, bits, shape.whole_map)
         yield noisy
         if shape.share == 1.0:
             return
         noise_sd = float(noisy.second_noise_sd)
-        seasonal = bool(encoder.means)
-        shape = next_shape(shape, stage.radius, noisy.mean, noisy.second, noise_sd, number, largest, seasonal=seasonal)
+        shape = next_shape(shape, stage.radius, noisy.mean, noisy.second, noise_sd, number, largest)
 
 
 def plain_stage(plan: Plan, n: int, mu: float, radius: float | None = None) -> Stage:
@@ -227,11 +226,9 @@ def running_stage(plan: Plan, persons: int, lifetime: Lifetime) -> Stage:
     return replace(one, tau=tau, steps=steps, count_weight=weight)
 
 
-def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, shape: Shape | None = None) -> Stage:
-    """A stage of an adaptive release that spends `mu` on rows of about this squared length."""
-    mapped = shape is not None and shape.map is not None
-    centre = np.zeros(round(length)) if shape is None else shape.whole_centre
-    levels, lags = encoder.levels, encoder.lags
+def stage_of(unit: Unit, n: int, mu: float, encoder: Encoder, shape: Shape) -> Stage:
+    """A stage of an adaptive release that spends `mu` on rows of this shape."""
+    centre, levels, lags = shape.whole_centre, encoder.levels, encoder.lags
     if encoder.features == "presence":
         radius = math.sqrt(centre.size)
         made = _stage(unit, n, mu, radius, centre, box=encoder.box, features="presence", of=encoder.of, lags=lags)
@@ -242,12 +239,11 @@ def stage_of(unit: Unit, n: int, mu: float, length: float, encoder: Encoder, sha
     else:
         scored, radius = centre.size > sum(levels), 0.0
         if scored:
-            doubt = (0.0, 1.0) if shape is None else shape.doubt
             # Noise on stacks is that of so many times less budget, and the radius follows the noise.
             worth = mu / stacks_touched(unit, lags)
-            radius = stage_radius(encoder.features, length, n, worth, *doubt, indicators=len(levels))
+            radius = shape.radius(encoder.features, n, worth, indicators=len(levels))
         made = _stage(unit, n, mu, radius, centre, features=encoder.features, levels=levels, lags=lags)
-    return replace(made, mapped=mapped)
+    return replace(made, mapped=shape.map is not None)
 
 
 def design_stages(plan: Plan, n: int) -> list[Stage]:
@@ -266,7 +262,7 @@ def design_stages(plan: Plan, n: int) -> list[Stage]:
         size = encoder.width(p)
         for share in (0.01, 1.0):  # less and more than any stage has; what lies between behaves like its ends
             shape = first_shape(size, shaped=False, beside=sum(encoder.levels))
-            stage = stage_of(plan.unit, n, math.sqrt(share) * budget.left, size, encoder, shape)
+            stage = stage_of(plan.unit, n, math.sqrt(share) * budget.left, encoder, shape)
         return [stage]
     if plan.lifetime is not None:
         draw = running_stage(plan, n, plan.lifetime)
