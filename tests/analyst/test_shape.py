@@ -10,7 +10,7 @@ from hazeglass.analyst.inference import infer, pilot
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.recover import graph_of
 from hazeglass.analyst.select import ebic
-from hazeglass.analyst.shape import noise_ridge, ridge_strength, shape_of
+from hazeglass.analyst.shape import ridge_strength, shape_of, strength_ridge
 from hazeglass.errors import RepairWarning
 
 
@@ -113,13 +113,13 @@ def test_the_shape_is_the_curve_that_made_the_data(four):
     assert slope == pytest.approx(-0.5, abs=0.06)
 
 
-def test_the_ridge_follows_the_noise_and_needs_no_truth(released_moments):
+def test_the_ridge_is_a_half_and_the_noise_and_needs_no_truth(released_moments):
     rng = np.random.default_rng(4)
     rows = rng.standard_normal((5000, 5))
     ridges = []
     for mu in (0.1, 1.0, 10.0):
         noisy = covariance_of_moments(released_moments(rows, mu, rng), 5000).standardised()
-        ridges.append(noise_ridge(noisy))
+        ridges.append(strength_ridge(noisy) - 0.5)
         assert np.abs(np.linalg.eigvalsh(noisy.covariance - np.eye(15))).max() < 1.6 * ridges[-1]
     assert ridges[0] > 3 * ridges[1] > ridges[2]
     strength = ridge_strength(noisy)

@@ -20,7 +20,7 @@ from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
 from hazeglass.analyst.series import Past, arrows, past_of
 from hazeglass.analyst.several import Several, disagreement, is_several
-from hazeglass.analyst.shape import BlockInference, noise_ridge, shape_of
+from hazeglass.analyst.shape import BlockInference, shape_of, strength_ridge
 from hazeglass.analyst.source import Source, source_of
 from hazeglass.analyst.twins import inferred
 from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small, spoken
@@ -223,7 +223,7 @@ def graph_of(
         alpha_chosen_by=choice.method,
         path=[{"alpha": a, "score": s if np.isfinite(s) else None, "edges": count} for a, s, count in path],
         alpha_for_inference=base.alpha,
-        ridge=None if linear or kinds else noise_ridge(noisy),
+        ridge=None if linear or kinds else strength_ridge(noisy),
         shapes=None if pairs.block is None or kinds else _shapes(noisy, pairs.block, edges),
         weights=weights if isinstance(weights, str) else "given",
         repaired_by=choice.moved,
