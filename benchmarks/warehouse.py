@@ -6,7 +6,11 @@ Both give the same sums, bit for bit, where no score is drawn; that is checked. 
 depend on three common causes. The sizes of a full run are 10,000,000 and 50; the default is smaller.
 """
 
+import os
 import sys
+
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = "1"
+
 import time
 
 import numpy as np
@@ -65,7 +69,7 @@ def main() -> None:
     engine, budget = Serial(), BudgetFilter(plan.guarantee.mu)
     known = publish_marginals(files, files_plan, engine, SeededBits(1), budget)
     encoder = Encoder.of_scores(known.columns, "columns", SeededBits(1).key())
-    stage = stage_of(plan.unit, rows, 0.3, columns, encoder, first_shape(columns, shaped=True))
+    stage = stage_of(plan.unit, rows, 0.3, encoder, first_shape(columns, shaped=True))
     turned = np.linalg.qr(np.random.default_rng(1).normal(size=(columns, columns)))[0]
     through = exact_map(turned + turned.T, largest_entry("scores"))
     borders = [one.borders for one in known.columns]

@@ -26,6 +26,7 @@ from hazeglass._arrays import (
     largest,
     leading,
     on,
+    roughly,
     sandwich,
     set_diagonal,
     strips,
@@ -236,9 +237,9 @@ def _shaped(told: list[tuple[StageMoments, Lengths]], n: int) -> Estimate:
     for stage, one in reversed(told):
         forth = back if stage.map is None else back @ general_inverse(stage.map)
         value = sandwich(forth, covariance_of_stage(stage, one, n))
-        gram = forth @ forth.T
-        noise = gram * gram
-        own = gram.diagonal()
+        noise = forth @ forth.T
+        own = noise.diagonal() * 1.0
+        noise *= noise
         extra = (one.squares - common) / n
         across = _noise(stage, one)
         for part in strips(noise):
@@ -252,16 +253,18 @@ def _shaped(told: list[tuple[StageMoments, Lengths]], n: int) -> Estimate:
             noise[part] += extra * sampled[part, None] * sampled[None, :]
             doubt[part] = noise[part] + UNDOING**2 * length[part, None] * length[None, :]
         set_diagonal(noise, noise.diagonal() + extra * sampled**2)
-        statistic += float((value * value / doubt).sum())
+        statistic += sum(float((value[part] ** 2 / doubt[part]).sum()) for part in strips(doubt))
         noise /= doubt
         noise /= doubt
         value /= doubt
         weight = 1 / doubt
-        weighed.append((forth, across * scale**2, weight))
-        total = weight * 1.0 if total is None else _added(total, weight)
+        del doubt
+        weighed.append((roughly(forth), across * scale**2, roughly(weight)))
+        del forth
+        total = weight if total is None else _added(total, weight)
         value_sum = value if value_sum is None else _added(value_sum, value)
         noise_sum = noise if noise_sum is None else _added(noise_sum, noise)
-        del value, noise, doubt, gram, weight
+        del value, noise, weight
     middle = value_sum / total
     statistic -= float((middle * middle * total).sum())
     apart = noise_sum / total / total
@@ -308,7 +311,7 @@ def _inflation(weighed: list[tuple[Array, float, Array]], back: Array, total: Ar
     stages = []
     for forth, noise, weight in weighed:
         values, axes = leading(weight / total, _LEADING)
-        seen = [(loads * axes[:, k]) @ forth for k in range(len(values))]
+        seen = [roughly(loads * axes[:, k]) @ forth for k in range(len(values))]
         stages.append((math.sqrt(noise) * values, to_host(triangle_of(seen)).reshape(-1, len(values), len(some))))
     for _ in range(_DRAWS):
         whole = np.zeros((len(some), len(some)))
