@@ -37,8 +37,8 @@ _HARM, _HARM_BORNE = 0.025, 0.8
 _MOST_CLIPPED = 0.9
 _HARDLY = 0.01  # of the rows, by the model: a stage that clips no more can be believed by itself
 _FEW_CLIPPED, _BEYOND = 0.002, 3.0  # public scale: rows by the model, and squared radius beside the mean squared length
-# Bias in standard errors, root mean square, that error bars are widened by; beyond, the release says too little. Of made
-# rows that are no Gaussian copula, on the linear scale, those with 2 to 3 were covered .97 and more, nine releases.
+# Bias in standard errors, root mean square, that error bars are widened by; beyond, the release says too little. Nine
+# releases of rows that are no Gaussian copula, on the linear scale, had 2 to 3: coverage was at least .97 in each.
 _BIAS_BORNE = 3.0
 _BEYOND_NOISE = 0.4  # a marginal's weight that noise alone gives to one normal column in a thousand
 _SKEW_BORNE = 0.1  # bend of a fit that changes little
