@@ -176,6 +176,9 @@ def test_an_address_is_opened_through_its_file_system(tmp_path):
         ("file:///no/such/folder", "holds no"),
         ("nothing://bucket/x.parquet", "cannot be opened"),
         ("s3://KEY:SECRET@bucket/x.parquet", "must not carry credentials"),
+        ("abfss://account.blob.core.windows.net/c/x.csv?sig=SECRET", "may carry the options .* got 'sig'"),
+        ("s3://bucket/x.csv?region=eu&secret_key=SECRET", "got 'secret_key'"),
+        ("nothing://bucket/x.parquet?region=SECRET", "cannot be opened"),
     ],
 )
 def test_an_address_that_cannot_be_used_is_refused_without_its_credentials(address, message):

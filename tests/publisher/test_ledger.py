@@ -278,3 +278,37 @@ def test_a_copied_ledger_is_whole(ledger, tmp_path):
     ledger.charge(Charge(0.5, "naïve – 雪"))
     copy = shutil.copy(ledger.path, tmp_path / "copy")
     assert Ledger.open(copy).history() == ledger.history()
+
+
+@pytest.mark.parametrize("ending", ["-journal", "-wal", "-shm"])
+def test_what_sqlite_would_take_for_a_journal_is_never_used_up(tmp_path, ending):
+    path, beside = tmp_path / "b", tmp_path / f"b{ending}"
+    with pytest.raises(InputError, match="must not end in"):
+        Ledger.create(beside, "another", mu_total=50.0)
+    ledger = Ledger.create(path, "one", mu_total=1.0)
+    shutil.copy(path, beside)  # as a ledger of an older hazeglass, which had any name
+    held = beside.read_bytes()
+    with pytest.raises(PrivacyRefusal, match="is not a journal that a ledger makes"):
+        ledger.summary()
+    with pytest.raises(PrivacyRefusal, match="is not a journal"):
+        ledger.charge(Charge(0.5))
+    assert beside.read_bytes() == held
+    with pytest.raises(OutputError, match="must not have a file"):
+        Ledger.create(tmp_path / "c" if beside.rename(tmp_path / f"c{ending}") else path, "new", mu_total=1.0)
+    assert Ledger.open(path).summary().releases == 0
+
+
+@pytest.mark.skipif(os.name != "posix", reason="rights of folders are POSIX's")
+def test_a_ledger_where_everybody_may_write_a_journal_is_refused(tmp_path):
+    ledger = Ledger.create(tmp_path / "b", "one", mu_total=1.0)
+    beside = tmp_path / "b-journal"
+    beside.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(PrivacyRefusal, match="is not a journal"):
+        ledger.summary()
+    beside.unlink()
+    tmp_path.chmod(0o1777)
+    for use in (ledger.summary, lambda: Ledger.create(tmp_path / "c", "two", mu_total=1.0)):
+        with pytest.raises(PrivacyRefusal, match="can be written by everybody"):
+            use()
+    tmp_path.chmod(0o770)
+    assert ledger.summary().mu_total == 1.0

@@ -1,6 +1,7 @@
 """The command line: thin, and quick to start because heavy imports happen inside the commands."""
 
 import io
+import signal
 import sys
 
 
@@ -13,4 +14,5 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a console may not have every letter of a column's name
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is asked to end tidies up, as who is interrupted
     app()

@@ -15,6 +15,9 @@ from functools import lru_cache
 from glob import glob
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
+
+import pyarrow as pa
 
 from hazeglass.errors import DataError, OutputError
 
@@ -24,6 +27,11 @@ SUFFIXES = {
     ".xlsx": "excel",
 }
 _ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+://")
+# What an address may say of its file system (Arrow's names): where it is, never who asks.
+_OPTIONS = (
+    *("region", "scheme", "endpoint_override", "force_virtual_addressing", "replication", "buffer_size"),
+    *("blob_storage_authority", "dfs_storage_authority", "blob_storage_scheme", "dfs_storage_scheme", "enable_tls"),
+)
 _WILD = re.compile(r"[*\[]")  # not "?", which starts the options of an address
 
 
@@ -170,6 +178,12 @@ def _expand_address(text: str) -> tuple[Place, ...]:
             f"provider's configuration file, and write {scheme}://{rest.split('@', 1)[1]}"
         )
     path, question, options = rest.partition("?")
+    names = {name for name, _ in parse_qsl(options, keep_blank_values=True)}
+    if strange := sorted(names - set(_OPTIONS)):
+        raise DataError(
+            f"an address may carry the options {', '.join(_OPTIONS)}, got {', '.join(map(repr, strange))}. Leave "
+            "credentials to the environment or the provider's configuration file."
+        )
     wild = _WILD.search(path)
     base = path[: wild.start()].rpartition("/")[0] if wild else path
     address = f"{scheme}://{base}{question}{options}"
@@ -179,10 +193,9 @@ def _expand_address(text: str) -> tuple[Place, ...]:
         if info.type == FileType.File:
             return (Place(root, address),)
         listed = system.get_file_info(FileSelector(root, recursive=True)) if info.type == FileType.Directory else []
-    except (OSError, ValueError, ImportError) as error:
-        raise DataError(
-            f"{address!r} cannot be opened: {type(error).__name__}. Check the address and access."
-        ) from None
+    except (OSError, ValueError, ImportError, pa.ArrowException) as error:
+        shown = f"{scheme}://{base}"
+        raise DataError(f"{shown!r} cannot be opened: {type(error).__name__}. Check the address and access.") from None
     files = [Place(entry.path, address) for entry in listed if entry.type == FileType.File]
     files.sort(key=lambda place: place.path)
     if wild is None:

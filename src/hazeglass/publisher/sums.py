@@ -36,7 +36,7 @@ def exact_sums(
     border = Border(encoder.lags, rows.ends) if encoder.lags else None
     for found in rows.run(engine, work, encoder.key):
         total.add(found)
-        if border is not None and found.ends is not None:
+        if border is not None and found.ends is not None and found.ends.rows:  # a piece without rows has no columns
             work.add(total, border.across(found.ends))
     return total.first, total.second, total.count
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import zipfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
@@ -146,9 +145,9 @@ def _refuse_constant(name: str) -> None:
 def number_in(body: Body, key: str, *, whole: bool = False) -> Any:
     """A finite number of a request."""
     value = body.get(key)
-    kinds = (int,) if whole else (int, float)
-    if isinstance(value, bool) or not isinstance(value, kinds) or not math.isfinite(value):
-        raise InputError(f"{key.replace('_', ' ')} must be a {'whole ' if whole else ''}number.")
+    kinds, beyond = ((int,), 1e15) if whole else ((int, float), 1e300)
+    if isinstance(value, bool) or not isinstance(value, kinds) or not abs(value) < beyond:
+        raise InputError(f"{key.replace('_', ' ')} must be a {'whole ' if whole else ''}number below {beyond:g}.")
     return value
 
 
