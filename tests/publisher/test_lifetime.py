@@ -1,11 +1,13 @@
 """Running releases of persons: whose rows are used, what is drawn, what the ledger lets in, and what readers check."""
 
+import datetime as dt
 import os
 import subprocess
 import sys
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -420,3 +422,20 @@ def test_month_by_month_in_processes_of_their_own_the_ledger_lets_each_in_once_a
         if name == names[-1]:
             found = {(row["source"], row["target"]) for row in graph.edges.to_pylist() if row["selected"]}
             assert found >= {("a", "b"), ("b", "c")}
+
+
+@pytest.mark.parametrize("cell", [None, 7, 1.5, dt.date(2024, 1, 1), True, ["1"], "nine"], ids=str)
+def test_no_cell_decides_whether_periods_can_be_read(tmp_path, cell):
+    months = [str(month) for month in people()["month"].to_pylist()]
+    frame = people().to_pandas().assign(month=pd.Series([cell, *months[1:]], dtype=object))
+    assert hg.publish(frame, plan_of(), tmp_path / "out", simulate_seed=1).manifest.form == "moments"
+
+
+def test_whole_periods_are_read_where_a_missing_one_made_floats_of_them(tmp_path):
+    table, plan = people(), plan_of()
+    gap = pc.if_else(pa.array([True] + [False] * (len(table) - 1)), None, table["month"])
+    frame = table.set_column(table.column_names.index("month"), "month", gap).to_pandas()
+    assert frame["month"].dtype == float
+    assert rows_of(frame, plan).n == rows_of(table.slice(1), plan).n > 0
+    with pytest.raises(DataError, match="is declared as date"):
+        rows_of(frame.assign(month=pd.to_datetime("2024-01-01")), plan)

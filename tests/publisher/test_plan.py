@@ -535,3 +535,8 @@ def test_a_column_made_of_another_cannot_bear_the_name_of_the_id_column():
     columns = [hg.Column("a", "continuous", 0, 1, source="z"), hg.Column("b", "continuous", 0, 1)]
     with pytest.raises(PlanError, match="id column 'a' must not be released"):
         hg.Plan(title="t", form="moments", columns=columns, protects="person", id_column="a", max_rows=2, mu=1.0)
+
+
+def test_a_table_of_persons_never_keeps_its_order():
+    with pytest.raises(PrivacyRefusal, match='must have order = "shuffled"'):
+        written(**PERSON, form="table", row_counts="public", order="kept")

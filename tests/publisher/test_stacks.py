@@ -1,5 +1,8 @@
 """Rows in time: which of them are stacked, across every border of blocks and pieces and across no gap."""
 
+from dataclasses import replace
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -37,7 +40,7 @@ def made(plan, table, **options):
     marginals = publish_marginals(rows, plan, Serial(), SeededBits(1), BudgetFilter(1.0))
     encoder = column_encoder(plan, marginals.columns, b"k" * 32)
     shape = first_shape(encoder.width(3), shaped=False)
-    stage = stage_of(plan.unit, rows.n, 1.0, encoder, shape)
+    stage = stage_of(plan.unit, rows.public_size, 1.0, encoder, shape)
     return rows, stage, encoder
 
 
@@ -192,3 +195,29 @@ def test_a_plan_of_a_series_is_written_and_read_again(tmp_path):
     plan = plan_of(lags=2, order_column="when", order_step="1 hour", series_column="home")
     plan.save(tmp_path / "plan.toml")
     assert hg.Plan.load(tmp_path / "plan.toml") == plan
+
+
+def test_pieces_without_a_row_may_stand_anywhere(tmp_path, monkeypatch):
+    """Rows of nobody leave a piece as empty as a header alone does, and neither shows in whether there is a release."""
+    monkeypatch.setattr("hazeglass.compute.tables._PIECE_ROWS", 1)
+    table = table_of(90, when=np.arange(90.0) % 30, who=np.repeat(["x", "y", "z"], 30))
+    plan = plan_of(order_column="when", order_step=1, series_column="who", lags=2)
+    persons = replace(plan, protects="person", id_column="who", max_rows=30, persons=3)
+
+    def sums(plan, name, table, cuts):
+        folder = tmp_path / name
+        folder.mkdir()
+        for k, (start, end) in enumerate(pairwise(cuts)):
+            pq.write_table(table.slice(start, end - start), folder / f"{k}.parquet")
+        rows, stage, encoder = made(plan, folder)
+        return [np.asarray(one).tolist() for one in exact_sums(rows, stage, encoder, Serial())]
+
+    whole = sums(plan, "whole", table, [0, 90])
+    for name, cuts in (("first", [0, 0, 90]), ("middle", [0, 45, 45, 90]), ("last", [0, 90, 90])):
+        assert sums(plan, name, table, cuts) == whole
+    for start in (0, 30, 60):
+        nobody = [None if start <= k < start + 30 else word for k, word in enumerate(table["who"].to_pylist())]
+        some = table.set_column(table.column_names.index("who"), "who", pa.array(nobody))
+        assert sums(persons, f"without {start}", some, [0, 30, 60, 90])[2] == 56
+    none = table.set_column(table.column_names.index("who"), "who", pa.nulls(90, pa.string()))
+    assert sums(persons, "nobody", none, [0, 30, 90])[2] == 0

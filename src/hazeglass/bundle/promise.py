@@ -126,6 +126,8 @@ def _check_shape(manifest: Manifest) -> None:
         )
     if (manifest.order is not None) != table:
         raise BundleError("release.json must state the order of a table's rows, and of a table's only.")
+    if person and manifest.order == "kept":
+        raise BundleError("release.json protects persons and keeps the order of their rows. Do not rely on it.")
     if (unit.readings > 1) > (unit.name == "readings") or (unit.max_rows > 1) > person:
         raise BundleError(f"release.json protects {unit.name!r} and counts another unit. Do not rely on it.")
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
 CHECKSUMS = "SHA256SUMS"
 _PART_CELLS, _MOST_PART_ROWS, _ROW_GROUP = 1 << 22, 1 << 20, 1 << 16
 _LARGEST_DICTIONARY = 1 << 30
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
 # Nothing but columns: not compressed, so that a file's size tells a reader how much can come out of it, no statistics
 # that could contradict the values, and no schema in words of Arrow's own beside the one of Parquet.
 PLAIN_PARQUET = {"compression": "none", "write_statistics": False, "store_schema": False}
@@ -57,8 +60,8 @@ def new_folder(out: str | Path) -> Iterator[Path]:
 
     Everything is on disk before the name is given, so that a power cut leaves no half bundle under it.
     """
-    target = check_new(out)
-    parent = target.resolve().parent
+    target = check_new(out).resolve()
+    parent = target.parent
     temporary = parent / f".{target.name}.partial-{secrets.token_hex(8)}"
     try:  # from before the folder exists: an interrupt may come between any two lines
         _make(temporary, out)
@@ -72,8 +75,13 @@ def new_folder(out: str | Path) -> Iterator[Path]:
             )
         temporary.rename(target)
         flush(parent)
-    except BaseException:
+    except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            raise OutputError(
+                f"cannot write {str(out)!r}: {os.strerror(error.errno)}. Make room, or name a place with more; where a "
+                "ledger was charged, noise may have been drawn and the charge stays."
+            ) from None
         raise
 
 

@@ -92,7 +92,7 @@ def publish(
         _rehearse(data, made, out, options, sign, printer)
         return
     with printer.watch("publishing") as progress:
-        release = publish(data, made, out, sign=sign, progress=progress, **options)
+        release = publish(data, made, out, sign=sign, weak_on_purpose=weak_on_purpose, progress=progress, **options)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
     printer.answer({"out": str(out), **facts(release.manifest, *_COUNTS)})

@@ -36,6 +36,8 @@ _HEX = r"[0-9a-f]{8}(-?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12}"
 _UUID = re.compile(rf"(?:urn:uuid:)?(\{{?{_HEX}\}}?)", re.IGNORECASE)
 _UUID_BYTES = 16
 _LEFT_OUT = ("Cc", "Cf", "Zl", "Zp", "Pi", "Pf")  # Pi and Pf are quotes
+_QUOTES = "'\"\u201a\u201e\u2e42\u301d\u301e\u301f\uff02\uff07`\u02b9\u02ba\u02bc\u02ee\u2032\u2033"  # the others
+_DASHES = "\u2212\u2043\u02d7"  # that are of no category of dashes
 _CONTROL = re.compile(r"[\0-\x1f]")
 # Dates and times of day as ISO 8601 writes them, with or without its dashes and colons.
 _DATE = r"[+-]?[0-9]{3,12}-[0-9]{2}(?:-[0-9]{2})?|[0-9]{8}|[0-9]{4}-?(?:[0-9]{3}|W[0-9]{2}(?:-?[1-7])?)"
@@ -223,9 +225,9 @@ def _seen(word: str) -> str:
 @lru_cache(1 << 14)
 def _letter(letter: str) -> str:
     kind = unicodedata.category(letter)
-    if letter in _UNSEEN or letter in "'\"" or kind in _LEFT_OUT:
+    if letter in _UNSEEN or letter in _QUOTES or kind in _LEFT_OUT:
         return ""
-    return "-" if kind == "Pd" or letter == "\u2212" else str(unicodedata.decimal(letter, letter))
+    return "-" if kind == "Pd" or letter in _DASHES else str(unicodedata.decimal(letter, letter))
 
 
 def _form(word: str, text: TextFormat) -> str | None:

@@ -182,6 +182,17 @@ class _InMemory:
             yield Loaded(number, rows, held, wanted)
 
 
+def declared_kind(source: TableSource, name: str) -> str:
+    """Of one column, without a look at its cells: 'text' of a CSV, 'objects' where each may be of a type of its own."""
+    if isinstance(source, CsvFiles):
+        return "text"
+    if isinstance(source, _InMemory):
+        column = source.take(source.names.index(name))
+        if isinstance(column.values if isinstance(column, Coded) else column, list):
+            return "objects"
+    return source.kinds(name)[name]
+
+
 def _kind_of(column: Column) -> str:
     if isinstance(column, Coded):  # categories, whose words may be Python's objects
         inner = _kind_of(column.values)

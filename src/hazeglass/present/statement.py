@@ -15,6 +15,7 @@ from hazeglass.bundle.manifest import Manifest, Stage
 from hazeglass.bundle.registry import Publication
 from hazeglass.guarantee.explain import Explanation, explain
 from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.units import CELL_UNITS
 from hazeglass.present.charts import Axis, Line, chart
 from hazeglass.present.pages import Page, notes_html, render
 
@@ -213,7 +214,11 @@ def _public_facts(manifest: Manifest) -> list[str]:
     if manifest.series is not None:
         series = manifest.series
         places = "that rows stand where they do in the data is public (in a database, their order and series cells are)"
-        if manifest.unit.name == "person":
+        if manifest.unit.name in CELL_UNITS:
+            places = (
+                "the cells of the order and series columns are public: the promise is for cells of released columns"
+            )
+        elif manifest.unit.name == "person":
             places = "where a person's rows stand among those of others is not public"
         facts.append(
             f"Rows are in time: each was taken together with the {_before(series.lags)} before it; {places}; "

@@ -58,5 +58,5 @@ def check_strength(plan: Plan, weak_on_purpose: bool = False) -> None:
     if plan.epsilon > VERY_WEAK_EPSILON and not weak_on_purpose:
         raise PrivacyRefusal(
             f"{explain(plan.guarantee, plan.unit, plan.delta).cautions[0]} Above {VERY_WEAK_EPSILON:g} a release is "
-            "refused unless you insist with `hazeglass publish --weak-on-purpose`. Or lower epsilon."
+            "refused unless you insist with `--weak-on-purpose` (weak_on_purpose=True). Or lower epsilon."
         )

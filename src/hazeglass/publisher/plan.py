@@ -327,6 +327,11 @@ def _check_form(plan: Plan) -> None:
                 "a table that protects persons is refused: the file would show how many rows each person has. Use "
                 'form = "moments" or "synthetic", or say row_counts = "public" where that number is no secret.'
             )
+        if unit == "person" and plan.order == "kept":
+            raise PrivacyRefusal(
+                'a table that protects persons must have order = "shuffled": where the rows of a person stand, and '
+                "whose stand behind them, would be seen. Remove order."
+            )
     else:
         for key in ("row_counts", "order"):
             if getattr(plan, key) is not None:

@@ -33,7 +33,7 @@ from hazeglass.compute.warehouse import Warehouse
 from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.explain import explain
 from hazeglass.guarantee.lattice import delta_slack
-from hazeglass.publisher.cautions import names_an_id
+from hazeglass.publisher.cautions import check_strength, names_an_id
 from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.lifetime import publish_running, release_before
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
@@ -65,6 +65,7 @@ def publish(
     engine: str | Engine = "threads",
     simulate_seed: int | None = None,
     sign: str | Path | None = None,
+    weak_on_purpose: bool = False,
     progress: Progress | bool | None = None,
 ) -> Release:
     """Release `data` as `plan` says, into the new folder `out`.
@@ -83,6 +84,7 @@ def publish(
     simulate_seed : for experiments only: noise from this seed, so the release is marked as a simulation and
         promises nothing
     sign : the private key to sign the release with, as `hazeglass key new` makes it
+    weak_on_purpose : publish although epsilon is so large that the promise hardly protects
     progress : True for a line that says how far it is; or called with how many rows are done, at every hundredth of
         them; where persons are protected with their number, at the end
 
@@ -93,6 +95,7 @@ def publish(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan, data)
+    check_strength(plan, weak_on_purpose or simulate_seed is not None)
     key = None if sign is None else read_private_key(sign)
     secret = _bits(simulate_seed)
     target = check_new(out)

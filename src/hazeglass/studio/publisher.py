@@ -306,13 +306,11 @@ def look(request: dict[str, Any], report: Report) -> dict[str, Any]:
 def publish(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Publish as `hazeglass publish` does; the release appears complete or not at all."""
     from hazeglass.bundle.reader import load
-    from hazeglass.publisher.cautions import check_strength
     from hazeglass.publisher.plan import Plan
     from hazeglass.publisher.preview import passes
     from hazeglass.publisher.publish import publish as publish_rows
 
     plan, out = Plan.from_dict(request["document"]), Path(request["out"])
-    check_strength(plan)
     _note_what_is_begun(out, Path(request["workspace"]))
     progress = _Progress(report, passes(plan)[1], request["rows"])
     try:
