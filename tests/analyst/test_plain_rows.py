@@ -80,3 +80,15 @@ def test_a_file_without_names_is_refused_with_the_remedy(tmp_path):
     (tmp_path / "rows.csv").write_text("1,2\n3,4\n" * 10)
     with pytest.raises(InputError, match=r"must hold the columns' names, and it holds numbers\. Add them"):
         hg.recover(tmp_path / "rows.csv")
+
+
+def test_whole_numbers_may_be_names_where_a_word_stands_beside_them(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 3))
+    lines = [",".join(map(str, [k % 7, *row])) for k, row in enumerate(rows)]
+    for names, read in (("sample,1077,2009,633", True), ("sample,1077,2009,1077", False), ("sample,1,2,0.5", False)):
+        (tmp_path / "codes.csv").write_text("\n".join([names, *lines]))
+        if read:
+            assert hg.recover(tmp_path / "codes.csv").names == ("sample", "1077", "2009", "633")
+        else:
+            with pytest.raises(InputError, match="must hold the columns' names"):
+                hg.recover(tmp_path / "codes.csv")

@@ -83,7 +83,10 @@ def guess_header(data: str | Path) -> TextFormat | None:
     if place.kind != "csv":
         return None
     found = guess_text(place)
-    if any(is_number(name, found.text) for name in found.rows[0]):
+    numbers = [name for name in found.rows[0] if is_number(name, found.text)]
+    # Codes of species or members beside a word: whole numbers, each once, as a row of cells hardly is.
+    codes = len(set(numbers)) == len(numbers) < len(found.rows[0]) and all(name.isdecimal() for name in numbers)
+    if numbers and not codes:
         raise DataError(f"the first line of {place.name} must hold the columns' names, and it holds numbers. Add them.")
     return found.text
 
