@@ -400,7 +400,8 @@ def hear_interrupts():
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
-def test_interrupting_publish_leaves_nothing_behind(desk):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_interrupting_publish_leaves_nothing_behind(desk, number):
     (desk / "data.csv").write_text(HEADER + "1,2,3\n" * 2_000_000)
     replace(desk, 'form = "moments"', 'form = "table"')
     command = [sys.executable, "-m", "hazeglass", "publish", "data.csv", "--plan", "plan.toml", "--out", "release"]
@@ -410,7 +411,7 @@ def test_interrupting_publish_leaves_nothing_behind(desk):
             break
         time.sleep(0.02)
     time.sleep(0.3)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130, errors
     assert "interrupted. What was complete by then is there; nothing is half-written" in errors
