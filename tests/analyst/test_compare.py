@@ -113,7 +113,7 @@ def test_other_columns_other_scales_and_odd_rates_are_refused_in_one_sentence():
 
 def test_a_release_is_not_compared_with_itself(tmp_path):
     rows = rows_of(chain(), 500, np.random.default_rng(0))
-    one = hg.publish(pd.DataFrame(rows, columns=NAMES), plan_of(5.0), tmp_path / "a")
+    one = hg.publish(pd.DataFrame(rows, columns=NAMES), plan_of(5.0), tmp_path / "a", weak_on_purpose=True)
     with pytest.raises(InputError, match="must be of other rows"):
         hg.compare(one, tmp_path / "a")
 
@@ -146,7 +146,9 @@ def test_the_command_line_writes_a_folder_and_says_what_differs(tmp_path):
     from hazeglass.cli.app import app
 
     for seed, precision in enumerate((chain(), MOVED)):
-        hg.publish(rows_of(precision, N, np.random.default_rng(seed)), plan_of(5.0), tmp_path / str(seed))
+        hg.publish(
+            rows_of(precision, N, np.random.default_rng(seed)), plan_of(5.0), tmp_path / str(seed), weak_on_purpose=True
+        )
     ends = [str(tmp_path / "0"), str(tmp_path / "1")]
     made = CliRunner().invoke(app, ["compare", *ends, "--out", str(tmp_path / "d")])
     assert made.exit_code == 0, made.output

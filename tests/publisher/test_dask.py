@@ -122,9 +122,8 @@ def test_a_killed_worker_doubles_neither_a_row_nor_the_charge(make_plan, tmp_pat
 
     monkeypatch.setattr(parts.shutil, "rmtree", look_and_remove)
     try:
-        release = hg.publish(
-            tmp_path / "d.parquet", plan, tmp_path / "r", engine="dask", ledger=ledger.path, progress=kill_one
-        )
+        how = {"engine": "dask", "ledger": ledger.path, "progress": kill_one, "weak_on_purpose": True}
+        release = hg.publish(tmp_path / "d.parquet", plan, tmp_path / "r", **how)
     finally:
         client.run(slow_down, 0.0)
     assert victim

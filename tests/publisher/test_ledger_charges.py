@@ -12,7 +12,7 @@ import pytest
 from pyarrow import csv
 
 import hazeglass as hg
-from hazeglass.errors import BudgetExceededError, BundleError, DataError, PlanError, PrivacyRefusal
+from hazeglass.errors import BudgetExceededError, BundleError, DataError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.budget import Charge
 from hazeglass.guarantee.units import UNITS, Unit
 from hazeglass.publisher.ledger import Account, AnnouncedBits, Ledger, charged
@@ -159,7 +159,7 @@ def test_a_failure_after_drawing_stays_charged(make_plan, table, tmp_path, ledge
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("hazeglass.bundle.writer.BundleWriter.seal", fail)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OutputError, match=r"No space left on device\. Make room, .* the charge stays"):
         hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
     assert states(ledger) == ["drawn"]
     assert ledger.summary().mu_spent > 0

@@ -32,7 +32,7 @@ def test_the_foretold_error_is_the_error_of_released_correlations(make_plan, tmp
     found = []
     for k in range(60):
         rows = pa.table({name: rng.standard_normal(n) * sd for name in NAMES})
-        covariance = covariance_of(hg.publish(rows, plan, tmp_path / str(k))).covariance
+        covariance = covariance_of(hg.publish(rows, plan, tmp_path / str(k), weak_on_purpose=True)).covariance
         scale = np.sqrt(np.diag(covariance))
         found.append((covariance / np.outer(scale, scale))[np.triu_indices(4, 1)])
     foretold = np.hypot(look.chosen.sampling_error, look.chosen.privacy_error)

@@ -168,7 +168,7 @@ def test_released_cells_are_unbiased_with_the_stated_variance(make_plan, tmp_pat
     plan = make_plan(form="table", budget={"mu": 8.0}, order="kept")
     rng = np.random.default_rng(3)
     raw = rng.uniform(-3, 3, (40_000, 3))
-    release = hg.publish(pa.table(dict(zip("abc", raw.T, strict=True))), plan, tmp_path / "r")
+    release = hg.publish(pa.table(dict(zip("abc", raw.T, strict=True))), plan, tmp_path / "r", weak_on_purpose=True)
     noise = np.column_stack([release.table()[name].to_numpy() for name in "abc"]) - raw
     stated = np.array([column.cell_noise.variance for column in release.columns])
     n = len(raw)
@@ -181,7 +181,7 @@ def test_integer_columns_stay_integers_and_missing_cells_become_the_middle(make_
     columns = [{**INTEGERS[0], "noise": "discrete"}]
     plan = make_plan(form="table", protects="entry", budget={"mu": 30.0}, columns_as=columns, order="kept")
     data = pa.table({"k": pa.array([None] * 3000 + [5] * 3000 + [99] * 3000, type=pa.int64())})
-    released = hg.publish(data, plan, tmp_path / "r").table()["k"]
+    released = hg.publish(data, plan, tmp_path / "r", weak_on_purpose=True).table()["k"]
     assert pa.types.is_int64(released.type)
     means = released.to_numpy().reshape(3, 3000).mean(axis=1)
     assert means == pytest.approx([10, 5, 20], abs=0.1)
@@ -217,7 +217,13 @@ def test_without_noise_every_cell_is_its_nearest_lattice_point(make_plan, clip_r
 def test_a_transform_is_applied_after_clamping(make_plan, tmp_path):
     plan = make_plan(form="table", protects="entry", budget={"mu": 50.0}, columns_as=[MIXED[3]], order="kept")
     data = pa.table({"l": np.repeat([0.0, 100.0, 1e9], 2000)})
-    released = hg.publish(data, plan, tmp_path / "r").table()["l"].to_numpy().reshape(3, 2000).mean(axis=1)
+    released = (
+        hg.publish(data, plan, tmp_path / "r", weak_on_purpose=True)
+        .table()["l"]
+        .to_numpy()
+        .reshape(3, 2000)
+        .mean(axis=1)
+    )
     assert released == pytest.approx([0.0, math.log(100), math.log(1e4)], abs=0.05)
 
 

@@ -627,7 +627,7 @@ def test_no_noisy_number_of_rows_makes_a_synthetic_release_fail(stated, tmp_path
 
 def check_noise(name, seeds=16):
     """Every cell of a table moves from seed to seed as far as its stated noise says."""
-    plan = make_plan(name, order="kept")
+    plan = make_plan(name, order=None if "person" in name else "kept")
     data = LAYOUTS["arrow"].make(base_sheet(name), Path())
     numbers, stated = [], []
     for seed in range(seeds):

@@ -17,8 +17,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl
 
-import pyarrow as pa
-
 from hazeglass.errors import DataError, OutputError
 
 SUFFIXES = {
@@ -169,6 +167,7 @@ def check_apart(data: Any, out: Path) -> None:
 
 
 def _expand_address(text: str) -> tuple[Place, ...]:
+    import pyarrow as pa
     from pyarrow.fs import FileSelector, FileType
 
     scheme, rest = text.split("://", 1)

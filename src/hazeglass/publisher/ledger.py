@@ -19,7 +19,6 @@ import hashlib
 import json
 import os
 import sqlite3
-import stat
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping
@@ -43,6 +42,7 @@ from hazeglass.publisher.ledger_events import (
     append,
     charge_event,
     check_charge,
+    check_neighbours,
     entry_of,
     fault,
     fold,
@@ -62,8 +62,6 @@ if TYPE_CHECKING:  # a ledger opens at once, without numpy
 __all__ = ["Account", "AnnouncedBits", "Entry", "Ledger", "Summary", "charge_of", "charged"]
 
 _TOTAL_VARIATION_PER_DRAW = 2.0**-100
-_NEIGHBOURS = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file; a ledger has the first alone
-_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 _PATIENCE = 60.0  # seconds to wait for another publisher's transaction, which takes milliseconds
 
 
@@ -251,49 +249,6 @@ class Ledger:
             raise InputError(
                 f"{self.path} is not a ledger, or it is damaged ({error}). Restore it from a copy."
             ) from None
-
-
-def check_neighbours(path: Path, *, new: bool = False) -> None:
-    """Refuse what SQLite would take for the journal of a broken transaction, and roll the ledger back by.
-
-    Whoever may make files in a ledger's folder may make a journal, whatever the rights of the ledger itself.
-    """
-    real = Path(os.path.realpath(path))
-    if real.name.endswith(_NEIGHBOURS):
-        raise InputError(f"A ledger's name must not end in {', '.join(_NEIGHBOURS)}, got {path.name}. Choose another.")
-    if os.name == "posix" and real.parent.is_dir() and real.parent.stat().st_mode & stat.S_IWOTH:
-        raise PrivacyRefusal(
-            f"The ledger's folder {real.parent} can be written by everybody, who could take charges back by a file "
-            "beside the ledger. Keep the ledger in a folder of the publisher's own."
-        )
-    for ending in _NEIGHBOURS:
-        beside = real.with_name(real.name + ending)
-        if not os.path.lexists(beside):
-            continue
-        if new:
-            raise OutputError(
-                f"A new ledger must not have a file {beside.name} beside it, which would be taken for its own journal. "
-                "Choose another name, or bring back the ledger that the file belongs to."
-            )
-        if ending != _NEIGHBOURS[0] or not _is_journal(beside):
-            raise PrivacyRefusal(
-                f"The file {beside.name} beside the ledger {path} is not a journal that a ledger makes, and reading "
-                "the ledger would use it up. Move it away."
-            )
-
-
-def _is_journal(path: Path) -> bool:
-    """Whether SQLite made it, or is making it: it begins with zeros until all of it is on disk."""
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
-        return True  # its transaction has ended since
-    except OSError:
-        return False
-    with open(handle, "rb") as file:
-        info = os.fstat(handle)
-        begin = file.read(len(_JOURNAL)) if stat.S_ISREG(info.st_mode) else b"no file"
-    return info.st_nlink <= 1 and (_JOURNAL.startswith(begin) or not any(begin))
 
 
 def _total(mu_total: float | None, epsilon: float | None, delta: float | None) -> float:

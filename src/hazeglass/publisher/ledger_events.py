@@ -5,13 +5,15 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 import sqlite3
+import stat
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hazeglass.errors import InputError, PrivacyRefusal
+from hazeglass.errors import InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, check_fits
 from hazeglass.guarantee.units import Period, Unit
 
@@ -28,6 +30,7 @@ __all__ = [
     "append",
     "charge_event",
     "check_charge",
+    "check_neighbours",
     "entry_of",
     "fault",
     "fold",
@@ -51,6 +54,8 @@ CREATE TABLE events (
 _TYPES = [str, int, str, str, float, float, int, str]
 _OF_A_PERIOD, _OF_A_LIFETIME = ("period", "cells", "reading"), ("lifetime", "step", "follows")
 _KINDS = ("budget", "charge", "draw", "confirm", "refund")
+_NEIGHBOURS = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file; a ledger has the first alone
+_JOURNAL = bytes.fromhex("d9d505f920a163d7")
 
 
 @dataclass(frozen=True)
@@ -295,3 +300,46 @@ def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
 
 def _damaged(path: Path, why: str) -> InputError:
     return InputError(f"The ledger {path} is damaged: {why}. Restore it from a copy; nothing may be charged to it.")
+
+
+def check_neighbours(path: Path, *, new: bool = False) -> None:
+    """Refuse what SQLite would take for the journal of a broken transaction, and roll the ledger back by.
+
+    Whoever may make files in a ledger's folder may make a journal, whatever the rights of the ledger itself.
+    """
+    real = Path(os.path.realpath(path))
+    if real.name.endswith(_NEIGHBOURS):
+        raise InputError(f"A ledger's name must not end in {', '.join(_NEIGHBOURS)}, got {path.name}. Choose another.")
+    if os.name == "posix" and real.parent.is_dir() and real.parent.stat().st_mode & stat.S_IWOTH:
+        raise PrivacyRefusal(
+            f"The ledger's folder {real.parent} can be written by everybody, who could take charges back by a file "
+            "beside the ledger. Keep the ledger in a folder of the publisher's own."
+        )
+    for ending in _NEIGHBOURS:
+        beside = real.with_name(real.name + ending)
+        if not os.path.lexists(beside):
+            continue
+        if new:
+            raise OutputError(
+                f"A new ledger must not have a file {beside.name} beside it, which would be taken for its own journal. "
+                "Choose another name, or bring back the ledger that the file belongs to."
+            )
+        if ending != _NEIGHBOURS[0] or not _is_journal(beside):
+            raise PrivacyRefusal(
+                f"The file {beside.name} beside the ledger {path} is not a journal that a ledger makes, and reading "
+                "the ledger would use it up. Move it away."
+            )
+
+
+def _is_journal(path: Path) -> bool:
+    """Whether SQLite made it, or is making it: it begins with zeros until all of it is on disk."""
+    try:
+        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
+    except FileNotFoundError:
+        return True  # its transaction has ended since
+    except OSError:
+        return False
+    with open(handle, "rb") as file:
+        info = os.fstat(handle)
+        begin = file.read(len(_JOURNAL)) if stat.S_ISREG(info.st_mode) else b"no file"
+    return info.st_nlink <= 1 and (_JOURNAL.startswith(begin) or not any(begin))

@@ -328,10 +328,7 @@ def _check_form(plan: Plan) -> None:
                 'form = "moments" or "synthetic", or say row_counts = "public" where that number is no secret.'
             )
         if unit == "person" and plan.order == "kept":
-            raise PrivacyRefusal(
-                'a table that protects persons must have order = "shuffled": where the rows of a person stand, and '
-                "whose stand behind them, would be seen. Remove order."
-            )
+            raise PrivacyRefusal('a table that protects persons must not show where rows stand. Remove order = "kept".')
     else:
         for key in ("row_counts", "order"):
             if getattr(plan, key) is not None:
