@@ -112,3 +112,25 @@ def test_noise_that_makes_columns_seem_determined_spoils_neither_ranking_nor_int
     assert found.left_out == ()
     assert np.median(found.pairs.std_error) < 0.3
     assert np.mean(found.evidence[edges][:, None] > found.evidence[~edges]) > 0.9
+
+
+def partials(graph):
+    return (graph.edges[key].to_pylist() for key in ("source", "target", "partial_correlation"))
+
+
+@pytest.mark.parametrize("marginals", ["as-is", "normal-scores"])
+def test_a_copy_among_rows_leaves_the_pairs_of_all_others_as_they_are(marginals):
+    rng = np.random.default_rng(0)
+    rows = dict(zip("abcd", rng.standard_normal((4, 500)), strict=True))
+    rows["b"] += 0.6 * rows["a"]
+    rows["c"] += 0.6 * rows["b"]
+    alone = hg.recover(pa.table(rows), marginals=marginals)
+    both = rows | {"a2": 2 * rows["a"] + 1, "d2": rows["d"]}
+    twice = hg.recover(pa.table(both), marginals=marginals)  # a warning would be an error
+    assert sorted(twice.fit["left_out"]) == ["a2", "d2"]
+    found = {frozenset(pair[:2]): pair[2] for pair in zip(*partials(twice), strict=True)}
+    for source, target, value in zip(*partials(alone), strict=True):
+        assert abs(found[frozenset((source, target))] - value) < 1e-3
+    assert found[frozenset(("a", "a2"))] > 0.95
+    assert found[frozenset(("d", "d2"))] > 0.95
+    assert twice.pairs == alone.pairs | {frozenset(("a", "a2")), frozenset(("d", "d2")), frozenset(("a2", "b"))}

@@ -49,6 +49,7 @@ _MISSES, _LEAST_NOISE = 1.0, 0.05
 # What three features of the column between leave of a path, as a share of the product of its two dependences.
 _LEFTOVER = 0.45
 _LEAST_OWN = 0.25  # of what the pilot says of a column by itself: a de-biased block with less is mostly noise
+_ROUNDING = float(np.finfo(float).eps)  # nothing is known better
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
@@ -133,7 +134,7 @@ class _Whitened:
     @classmethod
     def of(cls, noisy: NoisyCovariance) -> _Whitened:
         back = np.linalg.inv(noisy.error.basis)
-        own = np.maximum(np.diag(back @ noisy.covariance @ back.T), np.sqrt(np.diag(noisy.error.off)))
+        own = np.maximum(np.diag(back @ noisy.covariance @ back.T), np.sqrt(np.diag(noisy.error.off)) + _ROUNDING)
         back = back / np.sqrt(own)[:, None]
         values, vectors = np.linalg.eigh(back @ noisy.covariance @ back.T)
         off = noisy.error.off / np.outer(own, own)
@@ -246,6 +247,7 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         if noisy.astray is not None:
             share = np.sqrt(noisy.astray * np.diag(precision))
             error = np.hypot(error, np.hypot.outer(share, share)[upper])
+        error = np.maximum(error, _ROUNDING)
         p_value = 2 * ndtr(-np.abs(estimate) / error)
     else:
         block = _blocks(noisy, precision, debiased)

@@ -29,6 +29,7 @@ from hazeglass.glasso.linalg import FloatArray
 
 _SURE, _LOST = 3.0, 1.5  # standard errors; with less than so many of its own, a column has none that can be told
 _NEARLY = 0.35  # of a column's variance: with so much of its own, no column counts as determined
+_EXACTLY = 1e-10  # of a column's variance: what rounding leaves of copies and sums in rows without noise
 _FINEST = 1e-3  # of a column's variance: scores are made from leaves, and do not say more
 _UNTOLD, _APART = 0.5, 5.0  # standard error of a correlation that nothing says, and how far above those beside it
 _OUT = 1e4  # what is added to the variance of a column that is left out
@@ -151,7 +152,9 @@ def views(noisy: NoisyCovariance) -> tuple[View, ...]:
         found.append(View(_without(noisy, (*others, *instead)), (*others, *instead), pairs))
         among = np.zeros((p, p), dtype=bool)
         among[column, list(instead)] = among[list(instead), column] = True
-        doubt = _SURE * _own_variance(_without(noisy, (*others, *instead)))[1].max(initial=0.0)
+        doubt = _EXACTLY**0.5  # what rounding needs; where only the noise may say so, what that leaves unsure
+        if not _exactly(noisy, others).any():
+            doubt = _SURE * _own_variance(_without(noisy, (*others, *instead)))[1].max(initial=0.0)
         found.append(View(_added(_without(noisy, others), (column, *instead), doubt), others, among))
     return tuple(found)
 
@@ -181,12 +184,25 @@ def _determined(noisy: NoisyCovariance, before: tuple[int, ...], keep: int | Non
     out: list[int] = []
     while len(out) < _MOST:
         left, error = _own_variance(_without(noisy, tuple(out)))
-        hidden = (left < _LOST * error) & (left + _SURE * error < _NEARLY)
+        exactly = _exactly(noisy, (*before, *out))
+        error[exactly] = 1.0  # any of them will do: the last
+        hidden = exactly | ((left < _LOST * error) & (left + _SURE * error < _NEARLY))
         hidden[[*before, *out, *([] if keep is None else [keep])]] = False
         if not hidden.any():
             return tuple(out)
-        out.append(int(np.argmax(np.where(hidden, error, 0.0))))  # the one that is known least
+        out.append(max(np.flatnonzero(hidden).tolist(), key=lambda k: (error[k], k)))  # the one that is known least
     return ()  # not a few columns but all of them: nothing here helps
+
+
+def _exactly(noisy: NoisyCovariance, out: tuple[int, ...]) -> npt.NDArray[np.bool_]:
+    """Which columns others determine beyond doubt: in some direction of theirs not even sampling leaves an error."""
+    error, p = noisy.error, len(noisy.names)
+    kept = np.setdiff1d(np.arange(p), out)
+    seen = (error.basis[kept] * np.sqrt(noisy.n * np.diag(error.off))) @ error.basis[kept].T
+    values, vectors = np.linalg.eigh(seen)
+    found = np.zeros(p, dtype=bool)
+    found[kept] = (vectors[:, values < _EXACTLY] ** 2).sum(axis=1) > _EXACTLY
+    return found & (noisy.n > p)  # with fewer rows there is always such a direction
 
 
 def _own_variance(noisy: NoisyCovariance) -> tuple[FloatArray, FloatArray]:
