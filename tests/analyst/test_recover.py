@@ -106,9 +106,25 @@ def test_a_column_hidden_by_the_noise_is_named(make_plan, tmp_path):
     graph = hg.recover(release)
     assert graph.fit["hidden_columns"] == ["a", "b", "c"]
     assert any("hides 3 columns (a, b, c)" in note for note in graph.fit["notes"])
+    assert any("moments have less noise than a table" in note for note in graph.fit["notes"])
     assert np.isfinite(graph.precision).all()
     assert graph.fit["smallest_eigenvalue"] < 0 or graph.fit["effective_rows"] < 300
     graph.save(tmp_path / "g")
+
+
+@pytest.mark.filterwarnings("ignore:nothing is selected")  # of so few rows
+def test_a_column_hidden_in_moments_is_not_told_to_become_moments(make_plan, tmp_path):
+    graph = hg.recover(
+        hg.publish(
+            chain_rows(60, names="abc"),
+            make_plan({"mu": 0.05}, form="moments", columns="abc"),
+            tmp_path / "r",
+            simulate_seed=3,
+        )
+    )
+    (note,) = [one for one in graph.fit["notes"] if "noise hides" in one]
+    assert note.endswith("it takes more rows or less noise (a larger epsilon).")
+    assert not any("less noise than a table" in one for one in graph.fit["notes"])
 
 
 def test_the_correlation_scale_has_unit_variances():

@@ -227,7 +227,7 @@ def hidden_note(hidden: tuple[str, ...], size: int) -> str:
     if size == 1:
         return (
             f"The noise hides {what}: a corrected variance within two standard errors of zero. No edge of such a "
-            "column can be trusted; it takes more rows, a larger epsilon, or the moments form."
+            "column can be trusted; it takes more rows or less noise (a larger epsilon)."
         )
     return (
         f"The noise hides part of {what}: functions of it cannot be told apart. It takes more rows "

@@ -35,6 +35,7 @@ Levels = Sequence[Sequence[str]]
 _FOLDS = 5
 _INTERVALS = "working out intervals for every pair"
 _MOST_SHAPES = 60  # strongest edges whose curve goes into fit.json and the report
+_LOUD_TABLE = "Of the same rows moments have less noise than a table."
 _FUNCTIONS = {"hermite": ("{}", "{}^2", "{}^3"), "cosines": ("cos 1 of {}", "cos 2 of {}", "cos 3 of {}")}
 
 
@@ -234,7 +235,7 @@ def graph_of(
         duality_gap=solution.gap,
         smallest_eigenvalue=float(np.linalg.eigvalsh(noisy.covariance)[0]),
         hidden_columns=list(noisy.hidden),
-        notes=[*noisy.notes, *found.notes],
+        notes=[*noisy.notes, *([_LOUD_TABLE] if noisy.hidden and origin.form == "table" else []), *found.notes],
         distrusted=noisy.distrusted,
     )
     features = () if linear else _feature_names(noisy)
