@@ -77,13 +77,7 @@ def _solve(
         warnings.simplefilter("ignore")
         if not is_tensor(S):
             return graphical_lasso(
-                S,
-                alpha,
-                weights=off,
-                penalize_diagonal=diagonal,
-                tol=tol,
-                warm_start=before,
-                max_iter=max_iter,
+                S, alpha, weights=off, penalize_diagonal=diagonal, tol=tol, warm_start=before, max_iter=max_iter
             )
     from hazeglass.glasso.device import solve_tensors
 

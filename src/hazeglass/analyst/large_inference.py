@@ -30,16 +30,7 @@ from hazeglass._arrays import (
     two_sided,
 )
 from hazeglass.analyst.error_model import BENDING, BLUR, CROWDED, HEAVIEST, LIGHTEST, LITTLE_NOISE, MOST_NOISE
-from hazeglass.analyst.large import (
-    COARSE,
-    FINE,
-    NONZERO,
-    LargeChoice,
-    LargeProblem,
-    choose,
-    effective_rows,
-    problem_of,
-)
+from hazeglass.analyst.large import COARSE, FINE, NONZERO, LargeChoice, LargeProblem, choose, effective_rows, problem_of
 from hazeglass.analyst.large_pooling import Estimate
 
 _LEAST, _MOST = 0.01, 500_000  # p-values of pairs that are kept: below, or so many of a graph without edges

@@ -114,10 +114,7 @@ def ebic(noisy: NoisyCovariance, problem: Problem) -> Choice:
 
 
 def stars(
-    noisy: NoisyCovariance,
-    problem: Problem,
-    rows: RowsInMemory | RowsOnDisk | None = None,
-    n_jobs: int | None = None,
+    noisy: NoisyCovariance, problem: Problem, rows: RowsInMemory | RowsOnDisk | None = None, n_jobs: int | None = None
 ) -> Choice:
     """The smallest penalty with a mean edge variance 2 f (1 - f) of at most 0.05, and at most half of all pairs.
 
@@ -145,11 +142,7 @@ def stars(
 
 
 def cross_validate(
-    problem: Problem,
-    pairs: Pairs,
-    method: str = "cv",
-    n_jobs: int | None = None,
-    alphas: int | npt.ArrayLike = GRID,
+    problem: Problem, pairs: Pairs, method: str = "cv", n_jobs: int | None = None, alphas: int | npt.ArrayLike = GRID
 ) -> Choice:
     """Choose by the mean of a held-out loss.
 

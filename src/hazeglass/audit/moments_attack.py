@@ -335,10 +335,7 @@ def _as_written(column: Column, cells: Floats) -> Any:
 
 
 def table_of(
-    plan: Plan,
-    unit_box: Floats,
-    periods: npt.NDArray[np.str_] | None = None,
-    ids: npt.NDArray[np.int64] | None = None,
+    plan: Plan, unit_box: Floats, periods: npt.NDArray[np.str_] | None = None, ids: npt.NDArray[np.int64] | None = None
 ) -> Rows:
     """Rows of a table that the publisher brings to these places of the [-1, 1] scale, and to these periods.
 

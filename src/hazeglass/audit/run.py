@@ -321,12 +321,7 @@ def _target(plan: Plan, column: int | None = None) -> Target:
     _check_size(plan, rows)
     labels = plan.form, plan.unit.name
     if column is None:
-        return Target(
-            *labels,
-            _noise_of(plan),
-            plan.guarantee.mu,
-            partial(_attack_on(plan), plan, rows),
-        )
+        return Target(*labels, _noise_of(plan), plan.guarantee.mu, partial(_attack_on(plan), plan, rows))
     noise = f"{_family(plan.columns[column])}, column {plan.columns[column].name!r}"
     return Target(*labels, noise, plan.guarantee.mu, partial(attack_table, plan, rows, column))
 

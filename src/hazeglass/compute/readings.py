@@ -24,10 +24,7 @@ import pyarrow.types as pt
 from hazeglass.compute.cells import Arrays, Column, cells_of, in_plain_arrays, is_missing, is_text, number_column
 from hazeglass.compute.text import TextFormat
 
-_TRUTH = {
-    **dict.fromkeys(("true", "t", "yes", "y", "1"), True),
-    **dict.fromkeys(("false", "f", "no", "n", "0"), False),
-}
+_TRUTH = {**dict.fromkeys(("true", "t", "yes", "y", "1"), True), **dict.fromkeys(("false", "f", "no", "n", "0"), False)}
 _LONGEST, _NO_WORD = 1_000, b"\xff"  # bytes of a cell; of what is longer only that it is neither a level nor a date
 _NUMBER = re.compile(r"[+-]?([0-9]{1,300}(\.[0-9]{0,300})?|\.[0-9]{1,300})([eE][+-]?[0-9]{1,3})?")
 _DAY = 86_400 * 10**6  # microseconds

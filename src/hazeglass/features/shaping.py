@@ -103,13 +103,7 @@ def first_shape(features: int, *, shaped: bool, beside: int = 0) -> Shape:
 
 
 def next_shape(
-    before: Shape,
-    radius: float,
-    mean: FloatArray,
-    second: FloatArray,
-    noise_sd: float,
-    stage: int,
-    largest: float,
+    before: Shape, radius: float, mean: FloatArray, second: FloatArray, noise_sd: float, stage: int, largest: float
 ) -> Shape:
     """The shape of stage `stage` (counting from 0), from the released moments of the one before, its radius and noise.
 

@@ -23,12 +23,7 @@ import numpy as np
 DONE, GROW, BROKEN = 0, 1, 2
 BLOCK = 16  # columns between two copies from rows to columns
 SHORT = 5  # vectors over the active set, kept in the last rows of G
-_OPTIONS = {
-    "fastmath": {"contract", "reassoc", "nsz"},
-    "nogil": True,
-    "error_model": "numpy",
-    "no_cfunc_wrapper": True,
-}
+_OPTIONS = {"fastmath": {"contract", "reassoc", "nsz"}, "nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
 _njit: Any = numba.njit  # its stubs do not know the last option
 
 
