@@ -14,6 +14,8 @@ from hazeglass.errors import DistrustWarning, InputError
 from simulate import simulate
 from sites import NAMES, N, P, chain, plan_of, rows_of, sites
 
+pytestmark = pytest.mark.filterwarnings("ignore:releases must be of other rows")  # sites of one title and size
+
 MOVED = chain()
 MOVED[0, 1] = MOVED[1, 0] = 0.0
 MOVED[0, 2] = MOVED[2, 0] = -0.3

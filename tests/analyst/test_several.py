@@ -1,6 +1,7 @@
 """Several releases pooled: the same as all rows where there is no noise, honest error bars, and whether they agree."""
 
 import json
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -11,9 +12,12 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst.several import Several, disagreement, is_several
 from hazeglass.compute.engines import Serial
-from hazeglass.errors import InputError
+from hazeglass.errors import HazeglassWarning, InputError
+from hazeglass.publisher.ledger import Ledger
 from simulate import simulate
 from sites import NAMES, N, P, chain, plan_of, rows_of, sites
+
+pytestmark = pytest.mark.filterwarnings("ignore:releases must be of other rows")  # sites of one title and size
 
 
 def partials(precision):
@@ -176,3 +180,19 @@ def test_where_one_release_contradicts_its_error_bars_nothing_is_selected():
     assert graph.selected.num_rows == 0
     assert graph.edges["disagreement_p"].null_count == graph.edges.num_rows
     assert "disagreement" not in graph.fit
+
+
+def test_releases_that_may_be_of_the_same_rows_are_used_with_a_warning(tmp_path):
+    rows = rows_of(chain(), 300, np.random.default_rng(0))
+    ledger = Ledger.create(tmp_path / "l", "ward", mu_total=5.0).path
+    one, two = (hg.publish(rows, replace(plan_of(), title=t), tmp_path / t, ledger=ledger) for t in "ab")
+    with pytest.warns(HazeglassWarning, match="'a' and 'b' may be of the same ones: one ledger"):
+        hg.recover([one, two])
+    with pytest.warns(HazeglassWarning, match="'a' and 'b' may be of the same ones"):
+        hg.compare(one, two)
+    with pytest.warns(HazeglassWarning, match="'Site' and 'Site' may be of the same ones"):
+        hg.compare(*sites(2))
+    others = [replace(part, manifest=replace(part.manifest, title=t)) for part, t in zip(sites(2), "ab", strict=True)]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        hg.recover(others)

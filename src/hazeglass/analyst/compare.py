@@ -181,7 +181,8 @@ def compare(
     first, other = (side[0] for side in sides)
     if isinstance(first, Release) and isinstance(other, Release):
         check_alike(first, other, "release b")
-        check_apart(*sides)
+        both = ((a, b) for a in sides[0] for b in sides[1])
+        check_apart(pair for pair in both if all(isinstance(one, Release) for one in pair))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DistrustWarning)  # what is wrong with a side is said once, of the differences
         graphs = [

@@ -12,8 +12,9 @@ estimates they weigh. Errors of releases are independent, and so those of C are 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from hazeglass.analyst.source import Source, source_of
 from hazeglass.bundle.manifest import Column
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import InputError
+from hazeglass.errors import HazeglassWarning, InputError, warn
 from hazeglass.glasso.linalg import FloatArray
 
 _ROTATED = 200  # columns up to which the errors of variances are carried over with their correlations
@@ -53,16 +54,9 @@ class Several:
             raise InputError("only releases are pooled, and some of these are rows. Put rows together before.")
         made = [source.release for source in sources if source.release is not None]
         for k, release in enumerate(made):
-            if any(_same(release, other) for other in made[:k]):
-                title = release.manifest.title
-                raise InputError(f"release {k + 1} ({title!r}) is given twice, and would count twice. Leave one out.")
-            if any(_goes_on(release, other) or _goes_on(other, release) for other in made[:k]):
-                raise InputError(
-                    f"release {k + 1} ({release.manifest.title!r}) and one before it are running releases of the same "
-                    "persons, and the later one holds the rows of both. Give that one alone."
-                )
             _check_poolable(release, k + 1)
             check_alike(made[0], release, f"release {k + 1}")
+        check_apart(combinations(made, 2))
         return cls(sources, _origin(sources))
 
     @property
@@ -163,15 +157,24 @@ def check_alike(first: Release, other: Release, which: str) -> None:
         )
 
 
-def check_apart(before: Sequence[Any], after: Sequence[Any]) -> None:
-    """Refuse to compare releases of the same rows: their errors go together."""
-    pairs = ((a, b) for a in before for b in after if isinstance(a, Release) and isinstance(b, Release))
-    for a, b in pairs:
-        if _same(a, b) or _goes_on(a, b) or _goes_on(b, a):
+def check_apart(pairs: Iterable[tuple[Release, Release]]) -> None:
+    """Refuse releases of the same rows, whose errors go together; warn where nothing says that rows are others."""
+    doubtful = []
+    for release, other in pairs:
+        one, two = release.manifest, other.manifest
+        if _same(release, other):
+            raise InputError(f"releases must be of other rows, and {one.title!r} is given twice. Leave one out.")
+        names = f"{one.title!r} and {two.title!r}"
+        if _goes_on(release, other) or _goes_on(other, release):
             raise InputError(
-                f"the two sides must be of other rows, and {a.manifest.title!r} and {b.manifest.title!r} are of the "
-                "same ones. Give releases of two groups, or of two times."
+                f"releases must be of other rows; the later of {names} holds the rows of both. Give it alone."
             )
+        charged = one.ledger is not None and two.ledger is not None and one.ledger.dataset == two.ledger.dataset
+        if one.period == two.period and (charged or (one.title, one.n) == (two.title, two.n)):
+            doubtful.append(names)
+    if doubtful:
+        told = f"{doubtful[0]} may be of the same ones: one ledger and no two periods, or one title and as many rows"
+        warn(f"releases must be of other rows, and {told}. Leave one out: error bars are too narrow.", HazeglassWarning)
 
 
 def _same(release: Release, other: Release) -> bool:
