@@ -170,6 +170,20 @@ def test_rows_can_be_compared_as_well():
     assert isinstance(hg.compare(*frames).edges.to_pandas(), pd.DataFrame)
 
 
+def test_rows_are_read_by_their_ranks_where_a_release_is_and_that_is_said():
+    rows = np.exp(rows_of(chain(), 4000, np.random.default_rng(0)))
+    document = plan_of(5.0).to_dict()
+    document["columns"] = [{**column, "lower": 0.0, "upper": 100.0} for column in document["columns"]]
+    one = simulate(rows, hg.Plan.from_dict(document), 0)
+    for diff in (hg.compare(one, rows), hg.compare(rows, one), hg.compare([one], rows)):
+        assert not diff
+        (note,) = diff.fit["notes"]
+        assert note.startswith("Rows were turned into normal numbers by their ranks")
+    mixed = hg.recover(one).diff(hg.recover(rows))
+    assert any(note.startswith("One side is of ranks") for note in mixed.fit["notes"])
+    assert hg.compare(rows, rows).fit["notes"] == []
+
+
 def test_where_a_column_is_determined_by_others_on_one_side_alone_nothing_is_compared():
     rng = np.random.default_rng(0)
     sides = []

@@ -183,10 +183,18 @@ def compare(
         check_alike(first, other, "release b")
         both = ((a, b) for a in sides[0] for b in sides[1])
         check_apart(pair for pair in both if all(isinstance(one, Release) for one in pair))
+    ranked = any(isinstance(one, Release) and one.manifest.scale == "scores" for one in (first, other))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DistrustWarning)  # what is wrong with a side is said once, of the differences
         graphs = [
-            recover(side if len(side) > 1 else side[0], fdr=fdr, all_pairs=True, progress=progress) for side in sides
+            recover(
+                side if len(side) > 1 else side[0],
+                fdr=fdr,
+                marginals="normal-scores" if ranked and not isinstance(side[0], Release) else "as-is",
+                all_pairs=True,
+                progress=progress,
+            )
+            for side in sides
         ]
     return diff(*graphs, fdr=fdr)
 
@@ -249,6 +257,11 @@ def _notes(before: Graph, after: Graph, pairs: int) -> list[str]:
     notes = []
     if pairs < max(before.edges.num_rows, after.edges.num_rows):
         notes.append(f"Only the {pairs:,} pairs that both graphs list are compared. Recover both with all_pairs.")
+    scales, forms = ([graph.fit.get(key) for graph in (before, after)] for key in ("marginals", "form"))
+    if scales[0] != scales[1]:
+        notes.append("One side is of ranks, the other of values: recover rows with marginals = 'normal-scores'.")
+    elif scales[0] == "normal-scores" and forms.count("rows") == 1:
+        notes.append("Rows were turned into normal numbers by their ranks, because the release is of such numbers.")
     if "curved" in {before.fit.get("dependence"), after.fit.get("dependence")}:
         notes.append("Of curved dependence only the linear part is compared.")
     hidden = sorted({*before.fit.get("hidden_columns", ()), *after.fit.get("hidden_columns", ())})

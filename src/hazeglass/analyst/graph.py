@@ -51,7 +51,8 @@ class Origin:
         unit = manifest.unit
         promise = manifest.mu, manifest.epsilon, manifest.delta
         protected = unit.name, unit.readings, unit.max_rows
-        return cls(manifest.title, manifest.form, manifest.n, *protected, *promise, manifest.simulation)
+        ranks = "normal-scores" if manifest.scale == "scores" else "as-is"
+        return cls(manifest.title, manifest.form, manifest.n, *protected, *promise, manifest.simulation, ranks)
 
     def to_dict(self) -> dict[str, Any]:
         """As it goes into fit.json; `releases` stands there where there are several."""

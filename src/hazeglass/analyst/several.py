@@ -115,6 +115,7 @@ def _origin(sources: Sequence[Source]) -> Origin:
         sum(one.n for one in origins),
         *unit,
         simulation=any(one.simulation for one in origins),
+        marginals=origins[0].marginals,
         releases=tuple(origins),
     )
 
