@@ -1,9 +1,13 @@
 """Files in and out of the command line: standard input, one .zip, rows for other programs, and no folder named -."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 import zipfile
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -195,3 +199,27 @@ def test_a_folder_whose_name_ends_in_a_dash_is_a_release_and_not_standard_input(
 def test_a_plan_for_standard_input_has_a_title(desk):
     done = CliRunner().invoke(app, ["plan", "new", "-", "--out", "-"], input=ROWS)
     assert 'title = "My release"' in done.output
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no stream that is always full")
+@pytest.mark.parametrize("arguments", [["datasets"], ["datasets", "--json"], ["--help"]])
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_full_stream_ends_in_one_sentence_and_status_2(arguments, unbuffered):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hazeglass", *arguments],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+        )
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert done.stderr.startswith("hazeglass: there must be room for what is printed, and there is none (No space left")
+
+
+@pytest.mark.skipif(os.name == "nt", reason="no shell that closes a stream")
+def test_a_closed_stream_is_refused_before_anything_is_done(desk):
+    line = f"{sys.executable} -m hazeglass plan new data.csv --out new.toml >&-"
+    done = subprocess.run(line, shell=True, cwd=desk, capture_output=True, text=True)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
+    assert not (desk / "new.toml").exists()

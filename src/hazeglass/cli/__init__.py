@@ -1,8 +1,11 @@
 """The command line: thin, and quick to start because heavy imports happen inside the commands."""
 
+import errno
 import io
+import os
 import signal
 import sys
+from typing import TextIO
 
 
 def main() -> None:
@@ -15,4 +18,24 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is asked to end tidies up, as who is interrupted
-    app()
+    try:
+        if sys.stdout is None and sys.stderr is not None:  # closed: a file that is opened would take its place
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+        app()
+    except OSError as error:
+        if sys.stdout is not None and _takes(sys.stdout, "\n") and _takes(sys.stderr, "\n"):
+            raise
+        why = f"there must be room for what is printed, and there is none ({error.strerror})"
+        _takes(sys.stderr, f"hazeglass: {why}. Print to another place; files that were complete by then are there.\n")
+        raise SystemExit(2) from None
+
+
+def _takes(stream: TextIO, text: str) -> bool:
+    """Whether a stream takes what is printed; if not, the rest of it goes nowhere."""
+    try:
+        stream.write(text)
+        stream.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+        return False
+    return True
