@@ -125,8 +125,7 @@ def audit(
     ] = False,
     out: Annotated[Path | None, typer.Option(help="Also draw a picture (.png, .svg or .pdf).")] = None,
     appendix: Annotated[
-        Path | None,
-        typer.Option(help="With --plan: also write the motivated-intruder test for an office (.html)."),
+        Path | None, typer.Option(help="With --plan: also write the motivated-intruder test for an office (.html).")
     ] = None,
 ) -> None:
     """Attack our own mechanisms: certified lower bounds on mu beside the claimed ones.
