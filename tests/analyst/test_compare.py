@@ -179,6 +179,7 @@ def test_rows_are_read_by_their_ranks_where_a_release_is_and_that_is_said():
         assert not diff
         (note,) = diff.fit["notes"]
         assert note.startswith("Rows were turned into normal numbers by their ranks")
+    assert hg.recover(one).fit["notes"][0].startswith("Partial correlations are of ranks")
     mixed = hg.recover(one).diff(hg.recover(rows))
     assert any(note.startswith("One side is of ranks") for note in mixed.fit["notes"])
     assert hg.compare(rows, rows).fit["notes"] == []

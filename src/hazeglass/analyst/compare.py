@@ -184,17 +184,12 @@ def compare(
         both = ((a, b) for a in sides[0] for b in sides[1])
         check_apart(pair for pair in both if all(isinstance(one, Release) for one in pair))
     ranked = any(isinstance(one, Release) and one.manifest.scale == "scores" for one in (first, other))
+    scales = ["normal-scores" if ranked and not isinstance(side[0], Release) else "as-is" for side in sides]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DistrustWarning)  # what is wrong with a side is said once, of the differences
         graphs = [
-            recover(
-                side if len(side) > 1 else side[0],
-                fdr=fdr,
-                marginals="normal-scores" if ranked and not isinstance(side[0], Release) else "as-is",
-                all_pairs=True,
-                progress=progress,
-            )
-            for side in sides
+            recover(side if len(side) > 1 else side[0], fdr=fdr, marginals=scale, all_pairs=True, progress=progress)
+            for side, scale in zip(sides, scales, strict=True)
         ]
     return diff(*graphs, fdr=fdr)
 

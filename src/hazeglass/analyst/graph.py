@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 # What fit.json says of each of several releases.
 _OF_RELEASE = ("title", "form", "n", "unit", "unit_readings", "unit_max_rows", "mu", "epsilon", "delta", "simulation")
+_OF_RANKS = (
+    "Partial correlations are of ranks turned into normal numbers, as those of rows with normal-scores marginals."
+)
 _MOST_INLINE = 300  # nodes of a graph that a notebook shows as a page
 FloatArray = npt.NDArray[np.float64]
 
@@ -53,6 +56,11 @@ class Origin:
         protected = unit.name, unit.readings, unit.max_rows
         ranks = "normal-scores" if manifest.scale == "scores" else "as-is"
         return cls(manifest.title, manifest.form, manifest.n, *protected, *promise, manifest.simulation, ranks)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What partial correlations are of, where a release knows its columns by their ranks."""
+        return (_OF_RANKS,) if self.marginals == "normal-scores" and self.form in ("moments", "synthetic") else ()
 
     def to_dict(self) -> dict[str, Any]:
         """As it goes into fit.json; `releases` stands there where there are several."""

@@ -152,7 +152,7 @@ class LargeTask:
             duality_gap=choice.solution.gap,
             smallest_eigenvalue=answer.smallest,
             hidden_columns=list(hidden),
-            notes=notes,
+            notes=[*self.origin.notes, *notes],
             distrusted=distrusted,
         )
 

@@ -235,7 +235,12 @@ def graph_of(
         duality_gap=solution.gap,
         smallest_eigenvalue=float(np.linalg.eigvalsh(noisy.covariance)[0]),
         hidden_columns=list(noisy.hidden),
-        notes=[*noisy.notes, *([_LOUD_TABLE] if noisy.hidden and origin.form == "table" else []), *found.notes],
+        notes=[
+            *origin.notes,
+            *noisy.notes,
+            *([_LOUD_TABLE] if noisy.hidden and origin.form == "table" else []),
+            *found.notes,
+        ],
         distrusted=noisy.distrusted,
     )
     features = () if linear else _feature_names(noisy)
