@@ -167,9 +167,7 @@ def check_apart(pairs: Iterable[tuple[Release, Release]]) -> None:
             raise InputError(f"releases must be of other rows, and {one.title!r} is given twice. Leave one out.")
         names = f"{one.title!r} and {two.title!r}"
         if _goes_on(release, other) or _goes_on(other, release):
-            raise InputError(
-                f"releases must be of other rows; the later of {names} holds the rows of both. Give it alone."
-            )
+            raise InputError(f"releases must be of other rows; the later of {names} holds the rows of both. Give that.")
         charged = one.ledger is not None and two.ledger is not None and one.ledger.dataset == two.ledger.dataset
         if one.period == two.period and (charged or (one.title, one.n) == (two.title, two.n)):
             doubtful.append(names)
