@@ -148,7 +148,7 @@ def test_asking_for_the_other_form_says_which_call_to_use(release):
 def test_a_folder_that_is_called_like_a_file_of_rows_is_still_a_release(make_plan, table, tmp_path):
     release = hg.publish(table, make_plan(), tmp_path / "march.csv")
     assert hg.recover(str(release.path)).names == ("a", "b", "c")
-    other = hg.publish(table, make_plan(), tmp_path / "april.csv")
+    other = hg.publish(table, make_plan(title="Another"), tmp_path / "april.csv")
     assert hg.compare(str(release.path), other).before.names == ("a", "b", "c")
 
 

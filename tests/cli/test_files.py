@@ -214,7 +214,9 @@ def test_a_full_stream_ends_in_one_sentence_and_status_2(arguments, unbuffered):
             env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
         )
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
-    assert done.stderr.startswith("hazeglass: there must be room for what is printed, and there is none (No space left")
+    assert done.stderr.startswith(
+        "hazeglass: what is printed must find a place, and standard output took nothing (No space left"
+    )
 
 
 @pytest.mark.skipif(os.name == "nt", reason="no shell that closes a stream")

@@ -25,7 +25,7 @@ def main() -> None:
     except OSError as error:
         if sys.stdout is not None and _takes(sys.stdout, "\n") and _takes(sys.stderr, "\n"):
             raise
-        why = f"there must be room for what is printed, and there is none ({error.strerror})"
+        why = f"what is printed must find a place, and standard output took nothing ({error.strerror})"
         _takes(sys.stderr, f"hazeglass: {why}. Print to another place; files that were complete by then are there.\n")
         raise SystemExit(2) from None
 
