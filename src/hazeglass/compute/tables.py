@@ -184,13 +184,10 @@ class _InMemory:
 
 def declared_kind(source: TableSource, name: str) -> str:
     """Of one column, without a look at its cells: 'text' of a CSV, 'objects' where each may be of a type of its own."""
-    if isinstance(source, CsvFiles):
-        return "text"
-    if isinstance(source, _InMemory):
-        column = source.take(source.names.index(name))
-        if isinstance(column.values if isinstance(column, Coded) else column, list):
-            return "objects"
-    return source.kinds(name)[name]
+    column = source.take(source.names.index(name)) if isinstance(source, _InMemory) else None
+    if isinstance(column.values if isinstance(column, Coded) else column, list):
+        return "objects"
+    return "text" if isinstance(source, CsvFiles) else source.kinds(name)[name]
 
 
 def _kind_of(column: Column) -> str:
