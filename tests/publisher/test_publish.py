@@ -1,10 +1,12 @@
 """A rehearsal refuses what a publication would, and does nothing else."""
 
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hazeglass.errors import BudgetExceededError, DataError, OutputError, PlanError
+import hazeglass as hg
+from hazeglass.errors import BudgetExceededError, BundleError, DataError, InputError, OutputError, PlanError
 from hazeglass.publisher import moments, table
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.publish import publish, rehearse
@@ -97,3 +99,21 @@ def test_of_persons_only_their_number_is_said(make_plan, rows, tmp_path):
     plan = make_plan(protects="person", id_column="id", max_rows=2)
     seen = rehearse(data, plan, tmp_path / "r", engine="serial")
     assert (seen.rows, seen.persons) == (None, 2)
+
+
+def test_what_is_no_table_no_plan_and_no_release_gets_one_sentence(make_plan, rows, tmp_path):
+    plan, one = make_plan(), rows.to_pandas().a
+    for data, given, said in (
+        (one, plan, "got a Series. Make a frame"),
+        (pl.Series(one.to_list()), plan, "got a Series. Make a frame"),
+        (plan, rows.to_pandas(), "got DataFrame. The data comes first, then it"),
+        (plan, plan, "got a Plan. The data comes first, then the plan"),
+        (rows, None, "plan.toml's path, got NoneType"),
+    ):
+        with pytest.raises(InputError, match=said):
+            publish(data, given, tmp_path / "r")
+    for count in ("4000", rows.to_pandas(), 1.5, None):
+        with pytest.raises(InputError, match="rows must be a whole number of at least 2, got"):
+            plan.preview(count)
+    with pytest.raises(BundleError, match="is a path or an http\\(s\\) address, got NoneType"):
+        hg.load(None)

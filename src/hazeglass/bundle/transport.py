@@ -7,6 +7,7 @@ another host, all of it bounded in size and time.
 from __future__ import annotations
 
 import io
+import os
 import re
 import shutil
 import stat
@@ -41,6 +42,8 @@ def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[tu
     """The bundle as a local folder, and whether it is temporary: removed at once when the block fails, else by its new
     owner."""
     scheme = _ADDRESS.match(str(path)) if isinstance(path, str) else None
+    if not isinstance(path, str | os.PathLike):
+        raise BundleError(f"a release is a path or an http(s) address, got {type(path).__name__}. Give one of them.")
     file = Path(path)
     if scheme is None and file.is_dir():
         yield file, False

@@ -277,7 +277,7 @@ def in_memory(data: Any) -> Any:
         frame = nw.from_native(data, pass_through=False)
     except TypeError:
         exchanged = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__")
-        return _exchanged(data) if exchanged and not hasattr(data, "iloc") else data
+        return data if not exchanged or hasattr(data, "iloc") or hasattr(data, "to_frame") else _exchanged(data)
     return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else data
 
 
@@ -302,14 +302,16 @@ def frame_columns(data: Any) -> tuple[tuple[str, ...], Callable[[int], Column]]:
     """The names of a data frame of any library, and how to take a column; its index is not one of them."""
     import narwhals as nw
 
-    if hasattr(data, "iloc"):  # pandas and its like, whose names need be neither text nor of one column alone
+    if hasattr(data, "iloc") and hasattr(data, "columns"):  # pandas' names need be neither text nor of one column alone
         return tuple(str(name) for name in data.columns), lambda k: arrow_or_list(data.iloc[:, k])
     try:
         frame = nw.from_native(data, eager_only=True)
     except TypeError:
+        kind = type(data).__name__
+        said = {"Plan": "a Plan. The data comes first, then the plan.", "Series": "a Series. Make a frame of it."}
         raise DataError(
             "data must be a table (NumPy, pandas, polars, Arrow, dask, DuckDB) or the path of a CSV, Parquet or .xlsx "
-            f"file, got {type(data).__name__}."
+            f"file, got {said.get(kind, f'{kind}.')}"
         ) from None
     names = tuple(frame.columns)
     return names, lambda k: arrow_or_list(frame[names[k]].to_native())

@@ -25,9 +25,6 @@ from hazeglass.errors import HazeglassError, InputError, PlanError, did_you_mean
 if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
     from hazeglass.publisher.plan import Plan
-if TYPE_CHECKING:
-    from hazeglass.publisher.plan import Plan
-
 
 T = TypeVar("T")
 _WAYS = ("name", "names", "match")

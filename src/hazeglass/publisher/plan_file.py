@@ -336,6 +336,9 @@ def read_plan(path: str | Path) -> str:
     """The text of a plan.toml."""
     try:
         return Path(path).read_text(encoding="utf-8-sig")  # editors on Windows begin files with a mark
+    except TypeError:
+        what = type(path).__name__
+        raise PlanError(f"a plan is a Plan or a plan.toml's path, got {what}. The data comes first, then it.") from None
     except FileNotFoundError:
         raise PlanError(f"there is no plan {str(path)!r}. `hazeglass plan new DATA --out {path}` makes one.") from None
     except UnicodeDecodeError:

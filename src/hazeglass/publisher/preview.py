@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass, replace
 from itertools import combinations_with_replacement
+from numbers import Integral, Real
 from typing import Any, Literal
 
 from scipy.optimize import brentq
@@ -142,8 +143,9 @@ class Preview:
 
 def preview(plan: Plan, rows: int) -> Preview:
     """Look ahead without touching any data."""
-    if rows < 2:
-        raise InputError(f"rows must be at least 2, got {rows}.")
+    if not isinstance(rows, Integral) or rows < 2:
+        got = rows if isinstance(rows, Real) else type(rows).__name__
+        raise InputError(f"rows must be a whole number of at least 2, got {got}. Give how many rows the data has.")
     forms = tuple(_form_preview(other, rows) for other in _alternatives(plan))
     return Preview(
         rows=rows,
