@@ -67,7 +67,7 @@ def test_epsilon_to_see_inverts_the_smallest_edge(make_plan):
 
 
 def test_a_preview_touches_no_data_and_refuses_nonsense(make_plan):
-    with pytest.raises(InputError, match="rows must be at least 2"):
+    with pytest.raises(InputError, match="rows must be a whole number of at least 2"):
         make_plan().preview(1)
 
 

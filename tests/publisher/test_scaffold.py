@@ -5,6 +5,7 @@ import time
 import tomllib
 
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,7 +17,7 @@ import hazeglass as hg
 import hazeglass.publisher.scaffold as scaffold
 from hazeglass.compute.dialect import FIRST_BYTES
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
-from hazeglass.errors import DataError, HazeglassError, OutputError, PlanError
+from hazeglass.errors import DataError, HazeglassError, HazeglassWarning, OutputError, PlanError
 from hazeglass.publisher.scaffold import look_at, write_scaffold
 
 TABLE = pa.table({"a": [1.0, 2.0], "b": [1, 2], "name": ["x", "y"]})
@@ -295,7 +296,8 @@ def test_a_table_without_numbers_has_no_plan(tmp_path):
 def test_from_frame_takes_levels_and_says_what_fits_nothing():
     frame = pd.DataFrame({"height": [1.5, 2.0], "smoker": ["no", "yes"], "day": pd.to_datetime(["2024-01-01"] * 2)})
     budget = {"epsilon": 1.0, "delta": 1e-6}
-    plan = hg.Plan.from_frame(frame, {"height": (0, 3), "smoker": ["no", "yes"]}, **budget)
+    with pytest.warns(HazeglassWarning, match="left out: day; give them levels or bounds"):
+        plan = hg.Plan.from_frame(frame, {"height": (0, 3), "smoker": ["no", "yes"]}, **budget)
     assert [(one.name, one.kind, one.levels) for one in plan.columns] == [
         ("height", "continuous", ()),
         ("smoker", "binary", ("no", "yes")),
@@ -303,8 +305,37 @@ def test_from_frame_takes_levels_and_says_what_fits_nothing():
     for bounds, said in (
         ({"heigth": (0, 3)}, "'heigth', and no column"),
         ({"height": (0, 1, 2)}, "must be \\(lower, upper\\)"),
+        ({"height": 120}, "must be \\(lower, upper\\), or a list of levels, got 120"),
         ({"smoker": (0, 1)}, "declared as text"),
         ({"height": (0, 3), "day": ("2024-01-01", "2024-12-31")}, "declared as date"),
     ):
         with pytest.raises(PlanError, match=said):
             hg.Plan.from_frame(frame, bounds, **budget)
+
+
+def kinds_of(data, bounds, **settings):
+    made = hg.Plan.from_frame(data, bounds, epsilon=1.0, delta=1e-6, **settings)
+    return {one.name: (one.kind, *one.levels) for one in made.columns}
+
+
+def test_no_cell_changes_what_from_frame_makes_of_a_column(tmp_path):
+    bounds = {"n": (0, 9), "ok": [False, True], "city": ["a", "b", "c"]}
+    expected = {"n": ("continuous",), "ok": ("binary", "false", "true"), "city": ("categorical", "a", "b", "c")}
+    for n in (1, 1.5, "x", None):
+        frame = pd.DataFrame({"n": [2, n], "ok": [True, n], "city": ["a", n]}, dtype=object)
+        frame.to_csv(tmp_path / "d.csv", index=False)
+        frame.to_excel(tmp_path / "d.xlsx", index=False)
+        for data in (frame, tmp_path / "d.csv", tmp_path / "d.xlsx"):
+            assert kinds_of(data, bounds) == expected
+    declared = pa.table({"n": pa.array([1, None]), "x": [1.0, 2.0]})
+    for data in (declared, declared.to_pandas(types_mapper=pd.ArrowDtype), pl.from_arrow(declared)):
+        assert kinds_of(data, {"*": (0, 9)}) == {"n": ("integer",), "x": ("continuous",)}
+
+
+def test_truths_need_no_levels_and_a_declared_order_is_kept():
+    grades = pd.Categorical(["low", "high"], ["low", "mid", "high"], ordered=True)
+    frame = pd.DataFrame({"ok": [True, False], "grade": grades, "user": [1, 2]})
+    made = kinds_of(frame, {"grade": ["low", "mid", "high"]}, protects="person", id_column="user", max_rows=2)
+    assert made == {"ok": ("binary", "false", "true"), "grade": ("ordinal", "low", "mid", "high")}
+    with pytest.warns(HazeglassWarning, match="left out: grade, user; give"):
+        assert list(kinds_of(frame, {})) == ["ok"]  # pandas collects categories from cells, so none is taken

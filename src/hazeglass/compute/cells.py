@@ -145,6 +145,7 @@ class Coded:
 
     codes: pa.Array
     values: Column
+    ordered: bool = False
 
     def __len__(self) -> int:
         return len(self.codes)

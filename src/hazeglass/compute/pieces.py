@@ -326,7 +326,8 @@ def arrow_or_list(column: Any) -> Column:
         return _characters(column)
     if hasattr(getattr(column, "cat", None), "codes"):  # the categories of pandas and its like
         codes = np.asarray(column.cat.codes, dtype=np.int64)
-        return Coded(pa.array(codes, mask=codes < 0), arrow_or_list(kind.categories.to_series()))
+        values = arrow_or_list(kind.categories.to_series())
+        return Coded(pa.array(codes, mask=codes < 0), values, bool(column.cat.ordered))
     if str(kind) in ("object", "Object") or getattr(kind, "storage", "") == "python":
         return list(column)
     try:

@@ -182,19 +182,21 @@ class _InMemory:
             yield Loaded(number, rows, held, wanted)
 
 
-def declared_kind(source: TableSource, name: str) -> str:
-    """Of one column, without a look at its cells: 'text' of a CSV, 'objects' where each may be of a type of its own."""
-    column = source.take(source.names.index(name)) if isinstance(source, _InMemory) else None
-    if isinstance(column.values if isinstance(column, Coded) else column, list):
-        return "objects"
-    return "text" if isinstance(source, CsvFiles) else source.kinds(name)[name]
+def declared_kinds(source: TableSource, *only: str) -> dict[str, str]:
+    """Per column the kind it is declared as, 'other' where none is; no cell is looked at."""
+    if isinstance(source, CsvFiles):
+        return dict.fromkeys(only or source.names, "other")
+    if isinstance(source, _InMemory):
+        wanted = only or source.names
+        return {name: _kind_of(source.take(source.names.index(name)), lambda _: "other") for name in wanted}
+    return source.kinds(*only)
 
 
-def _kind_of(column: Column) -> str:
+def _kind_of(column: Column, of_objects: Callable[[Sequence[Any]], str] | None = None) -> str:
     if isinstance(column, Coded):  # categories, whose words may be Python's objects
-        inner = _kind_of(column.values)
-        return "categorical" if inner in ("text", "other") else inner
-    return _kind_of_objects(column) if isinstance(column, list) else _kind(column.type)
+        inner = _kind_of(column.values, of_objects)
+        return inner if inner not in ("text", "other") else "ordinal" if column.ordered else "categorical"
+    return (of_objects or _kind_of_objects)(column) if isinstance(column, list) else _kind(column.type)
 
 
 def _kind_of_objects(cells: Sequence[Any]) -> str:

@@ -150,14 +150,15 @@ class Plan:
 
     @classmethod
     def from_frame(cls, data: Any, bounds: Mapping[str, Given] | None = None, **settings: Any) -> Plan:
-        """A plan for a table's columns of numbers, by their names and declared types; no cell is looked at.
+        """A plan for a table's columns, by their names and declared types; no cell is looked at.
 
-        `bounds` are (lower, upper) by name or pattern ("sensor_*"), the first that fits, or a list of levels for a
-        column of words; `settings` a Plan's arguments.
+        `bounds` are (lower, upper) by name or pattern ("sensor_*"), the first that fits, or a list of levels. Numbers
+        and truths are taken, of other columns those with bounds or levels; `settings` are a Plan's arguments.
         """
         from hazeglass.publisher.scaffold import frame_columns
 
-        return cls(**{"title": "My release", "form": "moments", **settings}, columns=frame_columns(data, bounds or {}))
+        columns = frame_columns(data, bounds or {}, settings)
+        return cls(**{"title": "My release", "form": "moments", **settings}, columns=columns)
 
     def to_dict(self) -> dict[str, Any]:
         """The document with the keys of a plan.toml; :meth:`from_dict` makes the same plan of it."""

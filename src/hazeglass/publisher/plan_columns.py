@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
     from hazeglass.publisher.plan import Plan
 
+E = TypeVar("E")
 T = TypeVar("T")
 _WAYS = ("name", "names", "match")
 _WITH_LEVELS = ("ordinal", "categorical", "binary")  # kinds that have no bounds
@@ -118,7 +119,7 @@ def _named(entry: Mapping[str, Any]) -> list[Any]:
     return listed
 
 
-def collected(make: Callable[[dict[str, Any]], T], entries: Iterable[dict[str, Any]]) -> tuple[T, ...]:
+def collected(make: Callable[[E], T], entries: Iterable[E]) -> tuple[T, ...]:
     """One value per entry; every gap is told at once."""
     made, gaps = [], []
     for entry in entries:

@@ -143,8 +143,9 @@ class Preview:
 
 def preview(plan: Plan, rows: int) -> Preview:
     """Look ahead without touching any data."""
-    if not isinstance(rows, Integral) or rows < 2:
-        got = rows if isinstance(rows, Real) else type(rows).__name__
+    said: object = rows
+    if not isinstance(said, Integral) or rows < 2:
+        got = rows if isinstance(said, Real) else type(rows).__name__
         raise InputError(f"rows must be a whole number of at least 2, got {got}. Give how many rows the data has.")
     forms = tuple(_form_preview(other, rows) for other in _alternatives(plan))
     return Preview(

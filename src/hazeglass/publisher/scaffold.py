@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -19,11 +19,11 @@ from hazeglass._files import check_new_file
 from hazeglass.bundle.columns import MOST_LEVELS, Column
 from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
-from hazeglass.compute.tables import check_names, open_table
+from hazeglass.compute.tables import check_names, declared_kinds, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.compute.warehouse import closing, is_warehouse_address
 from hazeglass.compute.workbooks import workbook
-from hazeglass.errors import DataError, PlanError, quotes_no_cell
+from hazeglass.errors import DataError, HazeglassWarning, PlanError, quotes_no_cell, warn
 from hazeglass.publisher.cautions import names_an_id
 from hazeglass.publisher.plan_columns import collected, grouped
 from hazeglass.publisher.plan_file import toml_value, write_new_file
@@ -176,51 +176,58 @@ def _text_table(text: TextFormat) -> str:
     return _TEXT.format(pairs="\n".join(lines), warning=warning, missing=missing)
 
 
-Given = tuple[float, float] | Sequence[str]  # bounds, or levels
+Given = tuple[float, float] | Sequence[str] | Sequence[bool]  # bounds, or levels
 
 
-def frame_columns(data: Any, bounds: Mapping[str, Given]) -> tuple[Column, ...]:
-    """The columns of numbers by their declared types, with the first bounds whose name fits, and those given levels."""
-    kinds = look_at(data).kinds
-    for pattern, given in bounds.items():
-        fitting = [name for name in kinds if name == pattern or fnmatchcase(name, pattern)]
+@quotes_no_cell
+def frame_columns(data: Any, bounds: Mapping[str, Given], settings: Mapping[str, Any]) -> tuple[Column, ...]:
+    """The columns of numbers and truths by their declared types, and those given bounds or levels; the first that fit.
+
+    A column that `settings` name as an id_column or the like is none of them.
+    """
+    with closing(open_table(data, settings.get("text"))) as source:
+        check_names(source.names)
+        kinds = _without_ids(declared_kinds(source))
+    given: dict[str, list[Any]] = {}
+    for pattern, said in bounds.items():
+        values = list(said) if isinstance(said, Iterable) and not isinstance(said, str) else []
+        fitting = [name for name in kinds if name == pattern or fnmatchcase(name, str(pattern))]
         if not fitting:
             raise PlanError(f"bounds name {pattern!r}, and no column of the data is called so. Correct it.")
-        words = _are_levels(given)
-        if not words and (len(given) != 2 or any(isinstance(one, str) for one in given)):
-            raise PlanError(f"bounds of {pattern!r} must be (lower, upper), or a list of levels, got {given!r}.")
-        odd = [
-            name
-            for name in fitting
-            if kinds[name] in ("date", "other") or (not words and kinds[name] not in ("continuous", "integer"))
-        ]
+        words = _are_levels(values)
+        if not words and (len(values) != 2 or any(isinstance(one, str) for one in values)):
+            raise PlanError(f"bounds of {pattern!r} must be (lower, upper), or a list of levels, got {said!r}.")
+        allowed = ("continuous", "integer", "other")
+        odd = [name for name in fitting if kinds[name] == "date" or (not words and kinds[name] not in allowed)]
         if odd:
             raise PlanError(
                 f"bounds are for columns of numbers, and {odd[0]!r} is declared as {kinds[odd[0]]}. Give a list of its "
                 "levels; for dates write the plan out (`since`, `part`)."
             )
+        given = {**dict.fromkeys(fitting, values), **given, **({pattern: values} if pattern in fitting else {})}
 
-    def column(entry: dict[str, Any]) -> Column:
-        fitting = [given for pattern, given in bounds.items() if pattern == entry["name"]]
-        fitting += [given for pattern, given in bounds.items() if fnmatchcase(entry["name"], pattern)]
-        given = fitting[0] if fitting else (None, None)
-        if _are_levels(given):
-            return Column(entry["name"], "binary" if len(given) == 2 else "categorical", levels=tuple(map(str, given)))
-        return Column(**entry, lower=given[0], upper=given[1])  # type: ignore[arg-type]
+    def column(name: str) -> Column:
+        kind, values = kinds[name], given.get(name, [None, None])
+        if _are_levels(values):
+            levels = tuple(one if isinstance(one, str) else str(one).lower() for one in values)
+            kind = "ordinal" if kind == "ordinal" else "binary" if len(levels) == 2 else "categorical"
+            return Column(name, kind, levels=levels)  # type: ignore[arg-type]
+        if kind == "binary":
+            return Column(name, "binary")
+        return Column(name, "integer" if kind == "integer" else "continuous", *values)
 
-    with_levels = [pattern for pattern, given in bounds.items() if _are_levels(given)]
-    wanted = {
-        name: kind
-        for name, kind in kinds.items()
-        if kind in ("continuous", "integer") or any(name == one or fnmatchcase(name, one) for one in with_levels)
-    }
+    apart = [value for key, value in settings.items() if key.endswith("_column")]
+    mine = [name for name in kinds if name not in apart]
+    wanted = [name for name in mine if name in given or kinds[name] in ("continuous", "integer", "binary")]
     if not wanted:
-        raise PlanError("the data has no column of numbers, and no levels were given. Give lists of levels by name.")
-    return collected(column, [{"name": name, "kind": kind} for name, kind in wanted.items()])
+        raise PlanError("the data declares no column of numbers, and none was given bounds or levels. Give them.")
+    if out := [name for name in mine if name not in wanted]:
+        warn(f"left out: {', '.join(out)}; give them levels or bounds.", HazeglassWarning)
+    return collected(column, wanted)
 
 
-def _are_levels(given: Any) -> bool:
-    return not isinstance(given, str) and len(given) > 0 and all(isinstance(one, str) for one in given)
+def _are_levels(given: Sequence[Any]) -> bool:
+    return any(given and all(isinstance(one, kind) for one in given) for kind in (str, bool))
 
 
 @quotes_no_cell
