@@ -12,7 +12,7 @@
         │   └── SolverInputError               a covariance, a penalty, weights
         │       └── UnboundedObjectiveError    no maximiser exists at this penalty
         ├── PrivacyRefusal                     exit status 3: going on would break a promise
-        │   ├── BoundsMissingError             public bounds were not given
+        │   ├── BoundsMissingError             public bounds were not given: exit status 2
         │   ├── BudgetExceededError            the ledger has no room for this release
         │   └── SimulationError                a simulation passed off as a release
         ├── MissingExtraError (ImportError)    exit status 2: an optional dependency is not installed
@@ -109,6 +109,8 @@ class PrivacyRefusal(HazeglassError):  # noqa: N818 (a refusal, not a malfunctio
 
 class BoundsMissingError(PrivacyRefusal):
     """A column has no public bounds; they are never taken from the data."""
+
+    exit_status = 2
 
 
 class BudgetExceededError(PrivacyRefusal):

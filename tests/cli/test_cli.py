@@ -77,7 +77,7 @@ def test_a_scheduler_needs_its_engine(desk):
 
 
 MISTAKES = {
-    "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 3, "column 'a' has no lower bound"),
+    "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 2, "column 'a' has no lower bound"),
     "an unknown column": (lambda d: replace(d, 'name = "b"', 'name = "bb"'), 2, "names column 'bb'"),
     "epsilon of zero": (lambda d: replace(d, "epsilon = 1.0", "epsilon = 0"), 2, "budget.epsilon must be above 0"),
     "delta of one": (lambda d: replace(d, "delta = 1e-6", "delta = 1.0"), 2, "budget.delta must be at most 0.001"),

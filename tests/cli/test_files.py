@@ -114,7 +114,7 @@ def test_a_very_weak_promise_needs_insistence(desk):
 def test_many_columns_are_filled_in_from_the_command_line(desk):
     hazeglass("plan", "new", "data.csv", "--out", "new.toml", cwd=desk)
     done = hazeglass("plan", "check", "new.toml", cwd=desk)
-    assert done.returncode == 3
+    assert done.returncode == 2
     assert [f"column '{name}' has no lower" in done.stderr for name in "abc"] == [True] * 3
     done = hazeglass(
         "plan", "fill", "new.toml", "--match", "*", "--lower", "-4", "--upper", "4", "--reason", "by rule", cwd=desk
@@ -225,3 +225,45 @@ def test_a_closed_stream_is_refused_before_anything_is_done(desk):
     done = subprocess.run(line, shell=True, cwd=desk, capture_output=True, text=True)
     assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr
     assert not (desk / "new.toml").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (("--upper", "inf"), "column 'a': upper must be a finite number, got inf"),
+        (("--upper", "-5"), "lower must be below upper and both finite, got -4 and -5"),
+        (("--kind", "catgorical"), "got 'catgorical'. Did you mean 'categorical'?"),
+        (("--kind", "categorical"), "its levels take the place of bounds. Remove lower and upper."),
+        (("--kind", "binary", "--level", "no", "--level", "no"), "take the place of bounds"),
+        (("--level", "no", "--level", "yes"), "is continuous and has no levels"),
+        (("--level", "Male, Female"), 'got \'Male, Female\'. Write --level "Male" --level "Female".'),
+        (("--transform", "lgo"), "Did you mean 'log'?"),
+    ],
+)
+def test_what_a_check_would_refuse_is_not_filled_in(desk, given, said):
+    plan = (desk / "plan.toml").read_text()
+    done = hazeglass("plan", "fill", "plan.toml", "--match", "a", *given, cwd=desk)
+    assert (done.returncode, (desk / "plan.toml").read_text()) == (2, plan)
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_one_level_twice_is_not_filled_in_and_line_ends_stay(desk):
+    text = (desk / "plan.toml").read_text() + '\n[[columns]]\nname = "d"\nkind = "ordinal"\n# levels =   # to fill in\n'
+    (desk / "plan.toml").write_text(text, newline="\r\n")
+    before = (desk / "plan.toml").read_bytes()
+    fill = ("plan", "fill", "plan.toml", "--match", "d", "--level", "x", "--level")
+    assert "has the level 'x' twice" in hazeglass(*fill, "x", cwd=desk).stderr
+    assert (desk / "plan.toml").read_bytes() == before
+    assert hazeglass(*fill, "y", cwd=desk).returncode == 0
+    after = (desk / "plan.toml").read_bytes()
+    assert after == before.replace(b"# levels =   # to fill in", b'levels = ["x", "y"]')
+
+
+def test_a_misspelled_kind_hides_no_other_gap(desk):
+    text = (desk / "plan.toml").read_text().replace('kind = "continuous"', 'kind = "contnuous"', 1)
+    (desk / "plan.toml").write_text(text + '\n[[columns]]\nname = "d"\nkind = "ordinal"\n')
+    done = hazeglass("plan", "check", "plan.toml", cwd=desk)
+    assert done.returncode == 2
+    assert "'contnuous'. Did you mean 'continuous'?" in done.stderr
+    assert "column 'd' has no levels" in done.stderr

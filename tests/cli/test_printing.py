@@ -264,7 +264,7 @@ def test_a_program_gets_errors_as_json_too(desk):
     replace(desk, "lower = -4.0\n", "")
     done = hazeglass("plan", "check", "plan.toml", "--json", cwd=desk)
     told = json.loads(done.stdout)
-    assert (done.returncode, told["ok"], told["status"], told["kind"]) == (3, False, 3, "BoundsMissingError")
+    assert (done.returncode, told["ok"], told["status"], told["kind"]) == (2, False, 2, "BoundsMissingError")
     assert "has no lower bound" in told["error"]
     assert "has no lower bound" in done.stderr
     publish(desk)

@@ -74,10 +74,10 @@ def test_a_wrong_key_is_named(path, value, message):
 
 
 @pytest.mark.parametrize("missing", ["lower", "upper"])
-def test_a_missing_bound_is_a_refusal_not_a_mistake(missing):
+def test_a_missing_bound_is_a_refusal_with_the_status_of_missing_levels(missing):
     with pytest.raises(BoundsMissingError, match=f"column 'b' has no {missing} bound") as caught:
         Plan.from_dict(changed(("columns", 1, missing), None))
-    assert caught.value.exit_status == 3
+    assert caught.value.exit_status == 2
 
 
 def test_infinite_bounds_are_refused():

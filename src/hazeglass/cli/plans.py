@@ -132,11 +132,11 @@ def fill_plan(
     values = {key: value for key, value in given.items() if value not in (None, [])}
     if not values:
         raise InputError("say what to fill in: --lower, --upper, --level, --reason, --kind or --transform.")
-    if lower is not None and upper is not None and not lower < upper:
-        raise InputError(f"--lower must be below --upper, got {lower:g} and {upper:g}. Nothing was written.")
+    if level and len(level) == 1 and "," in level[0]:
+        each = " ".join(f'--level "{one.strip()}"' for one in level[0].split(","))
+        raise InputError(f"--level must be given once for each level, got {level[0]!r}. Write {each}.")
     count = fill_plan_file(plan, match, values)
-    columns = "1 column" if count == 1 else f"{count} columns"
-    printer.say(f"Filled in {', '.join(values)} for {columns} of {plain(plan)}.")
+    printer.say(f"Filled in {', '.join(values)} for {counted(count, 'column')} of {plain(plan)}.")
     printer.answer({"plan": str(plan), "columns": count, **values})
 
 

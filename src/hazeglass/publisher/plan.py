@@ -24,7 +24,6 @@ from hazeglass.publisher.plan_columns import (
     check_describable,
     check_names,
     check_series,
-    collected,
     columns_of,
     expanded,
     series_of,
@@ -138,12 +137,12 @@ class Plan:
     def from_dict(cls, document: Mapping[str, Any], data: Any = None) -> Plan:
         """The plan of a document with the keys of a plan.toml."""
         document = expanded(plain_document(document), data)
-        check_structure(document)
+        columns = check_structure(document, column_of)
         return cls(
             **document["release"],
             **document["budget"],
             **document.get("lifetime", {}),
-            columns=collected(column_of, document["columns"]),
+            columns=columns,
             text=TextFormat(**document.get("text", {})),
             publication=Publication(**document["publication"]) if document.get("publication") else None,
         )

@@ -20,7 +20,7 @@ from hazeglass.bundle.columns import ABSENCE, Column, origins, with_absences
 from hazeglass.bundle.series import SEASON_NAMES, Series
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import HazeglassError, InputError, PlanError, did_you_mean
+from hazeglass.errors import BoundsMissingError, HazeglassError, InputError, PlanError, did_you_mean
 
 if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
@@ -119,9 +119,9 @@ def _named(entry: Mapping[str, Any]) -> list[Any]:
     return listed
 
 
-def collected(make: Callable[[E], T], entries: Iterable[E]) -> tuple[T, ...]:
-    """One value per entry; every gap is told at once."""
-    made, gaps = [], []
+def collected(make: Callable[[E], T], entries: Iterable[E], found: Iterable[HazeglassError] = ()) -> tuple[T, ...]:
+    """One value per entry; every gap is told at once, behind those that were found already."""
+    made, gaps = [], list(found)
     for entry in entries:
         try:
             made.append(make(entry))
@@ -146,7 +146,7 @@ def all_of(errors: Sequence[HazeglassError]) -> HazeglassError:
         gaps += [f"{fact}. {remedy}" if remedy else fact for fact in shown] if len(some) == 1 else shown
         gaps += [f"... and {len(some) - len(shown)} more"] if len(some) > len(shown) else []
         gaps += [remedy] if remedy and len(some) > 1 else []
-    together = type(max(errors, key=lambda error: error.exit_status))("\n  ".join(gaps))
+    together = type(max(errors, key=lambda error: isinstance(error, BoundsMissingError)))("\n  ".join(gaps))
     together.gaps = tuple(gaps)
     return together
 

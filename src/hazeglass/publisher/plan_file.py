@@ -6,10 +6,12 @@ import json
 import math
 import secrets
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from datetime import date
 from decimal import Decimal
+from fnmatch import fnmatchcase
 from numbers import Number, Real
 from pathlib import Path
 from typing import Any
@@ -21,29 +23,11 @@ from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TR
 from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.series import MOST_LAGS, SEASONS
-from hazeglass.errors import OutputError, PlanError, did_you_mean
+from hazeglass.errors import BoundsMissingError, OutputError, PlanError, did_you_mean
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.lifetime import MOST_PERIODS
 from hazeglass.guarantee.units import UNITS
-from hazeglass.publisher.plan_columns import all_of, filled, grouped
-
-__all__ = [
-    "PLAN_SCHEMA",
-    "check_categories",
-    "check_section",
-    "check_structure",
-    "column_entry",
-    "column_of",
-    "differing",
-    "fill_plan_file",
-    "plain_document",
-    "plain_value",
-    "plan_text",
-    "read_plan",
-    "toml_document",
-    "toml_value",
-    "write_new_file",
-]
+from hazeglass.publisher.plan_columns import collected, expanded, filled, grouped, with_patterns_as_names
 
 _WHOLE = ("readings", "max_rows", "persons", "periods", "lags")
 _NUMBER = {"type": "number"}
@@ -156,6 +140,7 @@ PLAN_SCHEMA: dict[str, Any] = {
     },
 }
 
+_PARTS = {"properties": PLAN_SCHEMA["properties"]}  # of a plan, each alone
 _TEXTS = ("title", "id_column", "order_column", "series_column", "period_column", "period")
 _WORDS = {
     "minimum": "at least {}",
@@ -169,18 +154,19 @@ _WORDS = {
 }
 
 
-def check_structure(document: Mapping[str, Any]) -> None:
-    """Raise a PlanError that names the first key that is missing, unknown or of the wrong kind."""
-    _check(document, PLAN_SCHEMA)
+def check_structure(document: Mapping[str, Any], make: Callable[[dict[str, Any]], Any] = lambda _: None) -> Any:
+    """What `make` makes of each column; an error lists all keys that are missing, unknown or wrong, and all gaps."""
+    made = _made(document, PLAN_SCHEMA, make)
     _check_text(document["release"], _TEXTS)
     _check_text(document.get("publication", {}), [field.name for field in fields(Publication)])
     for column in document["columns"]:
         _check_text(column, ("name",))
+    return made
 
 
 def check_section(name: str, section: Mapping[str, Any]) -> None:
     """The same for one section alone."""
-    _check({name: section}, {"properties": PLAN_SCHEMA["properties"]})
+    _made({name: section}, _PARTS)
     _check_text(section, _TEXTS)
 
 
@@ -190,13 +176,16 @@ def _check_text(section: Mapping[str, Any], keys: Iterable[str]) -> None:
             raise PlanError(f"titles and names must be Unicode text, got {text[:60]!a}. Write it anew.")
 
 
-def _check(document: Mapping[str, Any], schema: dict[str, Any]) -> None:
+def _made(document: Mapping[str, Any], schema: dict[str, Any], make: Callable[..., Any] = lambda _: None) -> Any:
+    """What `make` makes of each column; one error tells of all that is wrong with the document and with them."""
     import jsonschema
 
     errors = jsonschema.Draft202012Validator(schema).iter_errors(document)
     found = sorted(errors, key=lambda error: list(map(str, error.path)))
-    if found:
-        raise all_of([PlanError(_sentence(error, document)) for error in found])
+    wrong = {tuple(error.absolute_path)[:2] for error in found}
+    entries = () if ("columns",) in wrong else enumerate(document.get("columns", ()))
+    sound = [entry for k, entry in entries if ("columns", k) not in wrong]
+    return collected(make, sound, [PlanError(_sentence(error, document)) for error in found])
 
 
 def _sentence(error: Any, document: Mapping[str, Any]) -> str:
@@ -281,7 +270,8 @@ def column_of(entry: Mapping[str, Any]) -> Column:
     said = [key for key in ("lower", "upper") if key in entry]
     if said and entry["kind"] in LEVELLED:
         raise PlanError(
-            f"column {entry['name']!r} is {entry['kind']}: its levels take the place of bounds. Remove {said[0]}."
+            f"column {entry['name']!r} is {entry['kind']}: its levels take the place of bounds. Remove "
+            f"{' and '.join(said)}."
         )
     return Column(**entry)
 
@@ -361,14 +351,28 @@ def fill_plan_file(path: str | Path, pattern: str, values: Mapping[str, Any]) ->
     text, count = filled(read_plan(path), pattern, {key: toml_value(value) for key, value in values.items()})
     if not count:
         raise PlanError(f"no column of {path.name} fits {pattern!r}. Check how it is written.")
+    entries = expanded(with_patterns_as_names(toml_document(text, path.name)))["columns"]
+    fitting = [one for one in entries if one["name"] == pattern or fnmatchcase(one["name"], pattern)]
+    _made({"columns": fitting}, _PARTS, _check_fillable)
+    newline = "\r\n" if b"\r\n" in path.read_bytes() else "\n"
     draft = path.with_name(f".{path.name}.partial-{secrets.token_hex(8)}")
     try:
-        draft.write_text(text, encoding="utf-8", newline="\n")
+        draft.write_text(text, encoding="utf-8", newline=newline)
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
         raise OutputError(f"cannot write {str(path)!r}: {error.strerror}.") from None
     return count
+
+
+def _check_fillable(entry: dict[str, Any]) -> None:
+    """Refuse what no value that is filled in later makes right."""
+    for key in ("lower", "upper"):
+        if not abs(entry.get(key, 0)) < math.inf:
+            raise PlanError(f"column {entry['name']!r}: {key} must be a finite number, got {entry[key]}. Correct it.")
+    later = {"levels": ["0", "1"]} if entry["kind"] in LEVELLED and "part" not in entry else {}
+    with suppress(BoundsMissingError):
+        column_of({**later, **entry})
 
 
 def write_new_file(out: str | Path, text: str) -> None:

@@ -25,8 +25,6 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import SERIES_KEYS
 from hazeglass.publisher.table import TableMechanism
 
-__all__ = ["DependenceAdvice", "Preview", "dependence_advice", "epsilon_to_see", "passes", "preview"]
-
 # Without the data, its spread inside the bounds must be supposed: a standard deviation of a third of the half-width
 # means that bounds lie three standard deviations from the middle.
 SUPPOSED_SPREAD = 1 / 3
