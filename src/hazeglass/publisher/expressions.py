@@ -27,21 +27,6 @@ from hazeglass.errors import DataError
 if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
 
-__all__ = [
-    "PRIME",
-    "Search",
-    "ball",
-    "cell",
-    "clamped",
-    "looked_up",
-    "one_if",
-    "rounded",
-    "thresholds",
-    "total",
-    "unit",
-    "whole_map",
-]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 PRIME = 2**31 - 1  # of draws: products of two numbers below it fit 64 bits

@@ -20,23 +20,6 @@ from hazeglass.guarantee.units import Period, Unit
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
 
-__all__ = [
-    "APPLICATION_ID",
-    "SCHEMA",
-    "VERSION",
-    "Budget",
-    "Entry",
-    "Event",
-    "append",
-    "charge_event",
-    "check_charge",
-    "check_neighbours",
-    "entry_of",
-    "fault",
-    "fold",
-    "read_events",
-]
-
 APPLICATION_ID = 0x687A676C  # "hzgl": how `file` and SQLite tell a ledger from other databases
 VERSION = 2
 SCHEMA = """

@@ -43,17 +43,6 @@ from hazeglass.publisher.randomness import BitSource, keystream
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
 
-__all__ = [
-    "ColumnTable",
-    "Encoder",
-    "LevelTable",
-    "NoisyMarginals",
-    "exact_counts",
-    "noisy_counts",
-    "publish_marginals",
-    "standard_of",
-]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 

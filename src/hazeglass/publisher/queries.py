@@ -40,18 +40,6 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
 from hazeglass.publisher.stacks import NEAR
 
-__all__ = [
-    "Draws",
-    "add_leaves",
-    "add_length",
-    "add_stacks",
-    "add_stage",
-    "draws_of",
-    "on_public_scale",
-    "seed_of",
-    "units_of",
-]
-
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
 _CHAIN = 24  # terms of a float's sum in one layer: it is added up in order, and deep expressions are refused
