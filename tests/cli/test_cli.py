@@ -78,13 +78,26 @@ def test_a_scheduler_needs_its_engine(desk):
 
 MISTAKES = {
     "a missing bound": (lambda d: replace(d, "lower = -4.0\n", ""), 2, "column 'a' has no lower bound"),
-    "an unknown column": (lambda d: replace(d, 'name = "b"', 'name = "bb"'), 2, "names column 'bb'"),
+    "an unknown column": (
+        lambda d: replace(d, 'name = "b"', 'name = "bb"'),
+        2,
+        "names column 'bb', and the data has none of that name. Did you mean 'b'?",
+    ),
+    "no line of names": (
+        lambda d: (d / "data.csv").write_text("aa,bb,cc\n1,2,3\n"),
+        2,
+        "names column 'a', and the data has none of that name. Check",
+    ),
     "epsilon of zero": (lambda d: replace(d, "epsilon = 1.0", "epsilon = 0"), 2, "budget.epsilon must be above 0"),
     "delta of one": (lambda d: replace(d, "delta = 1e-6", "delta = 1.0"), 2, "budget.delta must be at most 0.001"),
     "an empty file": (lambda d: (d / "data.csv").write_text(""), 2, "data.csv is empty"),
     "a header without rows": (lambda d: (d / "data.csv").write_text(HEADER), 2, "at least 2 rows, got 0"),
     "a single row": (lambda d: (d / "data.csv").write_text(HEADER + "1,2,3\n"), 2, "at least 2 rows, got 1"),
-    "duplicate names": (lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"), 2, "must have exactly once"),
+    "duplicate names": (
+        lambda d: (d / "data.csv").write_text("a,b,a\n1,2,3\n4,5,6\n"),
+        2,
+        "the data has twice or more",
+    ),
     "an existing output": (lambda d: (d / "release").mkdir(), 2, "already exists"),
     "no data": (lambda d: (d / "data.csv").unlink(), 2, "there is no file 'data.csv'"),
     "no plan": (lambda d: (d / "plan.toml").unlink(), 2, "there is no plan 'plan.toml'"),

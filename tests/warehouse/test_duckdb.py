@@ -471,7 +471,7 @@ def test_no_cell_is_so_small_that_its_square_underflows():
         ({"protects": "entry", "columns": COLUMNS[:3]}, PlanError, "linear"),
         ({"columns": (hg.Column("ward", "continuous", lower=0, upper=1),)}, DataError, "declared as a number"),
         ({"columns": (hg.Column("h", "ordinal", part="hour", source="stamp"),)}, DataError, "own clock"),
-        ({"columns": (hg.Column("nope", "continuous", lower=0, upper=1),)}, DataError, "exactly once"),
+        ({"columns": (hg.Column("nope", "continuous", lower=0, upper=1),)}, DataError, "none of that name"),
         ({"protects": "person", "id_column": "a", "max_rows": 2}, DataError, "id column must be declared"),
         ({"rows": "series", "order_column": "day", "order_step": 1.0}, DataError, "a place of their own"),
         ({"rows": "series", "order_column": "stamp", "order_step": 1.0}, DataError, "declared as a number"),

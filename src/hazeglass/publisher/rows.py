@@ -20,7 +20,7 @@ from hazeglass.bundle.columns import ABSENCE, Column, origins
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
-from hazeglass.errors import DataError, PlanError
+from hazeglass.errors import DataError, PlanError, did_you_mean
 from hazeglass.publisher.persons import Choice, Fingerprint, choice_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import readings
@@ -31,8 +31,6 @@ if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
 
     from hazeglass.compute.pieces import Partition, Piece
     from hazeglass.compute.tables import TableSource
-
-__all__ = ["Block", "Cells", "Rows", "check_columns", "filled"]
 
 FloatArray = npt.NDArray[np.float64]
 BoolArray = npt.NDArray[np.bool_]
@@ -387,10 +385,15 @@ def _tell(sentence: str) -> None:
 
 def check_columns(plan: Plan, source: TableSource) -> None:
     beside = () if plan.series is None else plan.series.sources
-    for name in (*origins(plan.columns), *plan.chosen_by, *beside):
-        if source.names.count(name) != 1:
-            # Nothing is said of other columns: in a file without a header their names are the cells of its first row.
+    wanted, times = dict.fromkeys((*origins(plan.columns), *plan.chosen_by, *beside)), Counter(source.names)
+    for name in wanted:
+        if times[name] > 1:
+            raise DataError(f"the plan names column {name!r}, which the data has twice or more. Rename one of them.")
+        if not times[name]:
+            # In a file without a header the names are the cells of its first row: none is said unless others fit.
+            found = sum(other in times for other in wanted)
+            meant = did_you_mean(name, times.keys() - wanted.keys()) if 2 <= found == len(wanted) - 1 else ""
             raise DataError(
-                f"the plan names column {name!r}, which the data must have exactly once. Check how it is spelled, "
+                f"the plan names column {name!r}, and the data has none of that name.{meant} Check how it is spelled, "
                 "that the data begin with a row of names, and for a text file what the plan's [text] says of it."
             )
