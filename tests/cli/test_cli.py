@@ -137,6 +137,9 @@ def test_no_cell_stops_a_publish_and_the_publisher_alone_is_told(desk, name):
     (line,) = done.stderr.strip().splitlines()
     assert line.startswith(f"publisher only: {message}")
     assert "publisher only" not in done.stdout
+    rehearsed = hazeglass("publish", "data.csv", "--plan", "plan.toml", "--out", "second", "--dry-run", cwd=desk)
+    assert rehearsed.stderr == done.stderr
+    assert rehearsed.stdout.startswith("It would be published; read any lines above first: ")
     shutil.rmtree(desk / "release")
     document = publish(desk, "--json")
     assert "publisher only" not in document.stdout
@@ -310,7 +313,7 @@ def test_a_scaffolded_plan_is_refused_until_bounds_are_filled_in(desk):
     assert 'name = "a"\nkind = "integer"   # a guess from the first lines: confirm or change\n# lower =' in text
     assert "guesses from its first lines (at most 1 MiB), looked at on this machine" in " ".join(done.stdout.split())
     done = hazeglass("plan", "check", "new.toml", cwd=desk)
-    assert done.returncode == 3
+    assert done.returncode == 2
     assert "column 'a' has no lower and no upper bound" in done.stderr
     (desk / "new.toml").write_text(text.replace("# lower = ", "lower = -4 # ").replace("# upper = ", "upper = 4 # "))
     assert hazeglass("plan", "check", "new.toml", cwd=desk).returncode == 0
@@ -359,7 +362,11 @@ def test_preview_says_when_a_plan_can_show_nothing(desk):
 def test_preview_speaks_json_and_words(desk):
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", "--json", cwd=desk)
     look = json.loads(done.stdout)
-    assert look["promise"]["epsilon"] == pytest.approx(1.0)
+    assert look["promise"]["epsilon"] == 1.0  # as the plan says it
+    for more in ((), ("--dry-run",)):
+        made = json.loads(publish(desk, "--json", *more).stdout)
+        assert (made["ok"], made["epsilon"]) == (True, 1.0)
+        shutil.rmtree(desk / "release", ignore_errors=True)
     assert [form["form"] for form in look["forms"]] == ["moments", "table", "synthetic"]
     done = hazeglass("plan", "preview", "plan.toml", "--rows", "50000", cwd=desk)
     assert "smallest edge" in done.stdout
@@ -384,6 +391,11 @@ def test_preview_speaks_json_and_words(desk):
         (("recover", "release", "--out", "g", "--marginals", "normal-scores"), "needs rows to rank"),
         (("publsh", "x"), "No such command"),
         (("plan", "preview", "plan.toml"), "--rows"),
+        (("plan", "preview", "plan.toml", "--rows", "32,561"), "got '32,561'. Write 32561."),
+        (("plan", "preview", "plan.toml", "--rows", "1e3"), "rows must be a whole number of at least 2, got 1000.0"),
+        (("plan", "fill", "plan.toml", "--match", "a", "--upper", "100,000"), "got '100,000'. Write 100000."),
+        (("plan", "fill", "plan.toml", "--match", "a", "--upper", "1,5"), "it must be a number, got '1,5'."),
+        (("plan", "fill", "plan.toml", "--match", "a", "--levels", "x"), "--level"),
     ],
 )
 def test_a_typo_gets_status_2(desk, arguments, message):
@@ -403,7 +415,7 @@ def test_help_and_version_answer(tmp_path):
 def test_a_mistake_ends_a_real_process_with_its_status(desk):
     replace(desk, "lower = -4.0\n", "")
     done = hazeglass_process("publish", "data.csv", "--plan", "plan.toml", "--out", "release", cwd=desk)
-    assert (done.returncode, done.stdout) == (3, "")
+    assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith("hazeglass: column 'a' has no lower bound")
     assert done.stderr.count("\n") == 1
 

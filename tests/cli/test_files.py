@@ -1,5 +1,6 @@
 """Files in and out of the command line: standard input, one .zip, rows for other programs, and no folder named -."""
 
+import gzip
 import json
 import os
 import re
@@ -37,6 +38,8 @@ def test_a_release_is_packed_into_one_zip_that_verifies_and_is_always_the_same(d
     hazeglass("pack", "release", "--out", "again/release.zip", cwd=desk)
     assert (desk / "again" / "release.zip").read_bytes() == (desk / "release.zip").read_bytes()
     assert "already exists" in hazeglass("pack", "release", cwd=desk).stderr
+    assert "or packed already" in hazeglass("pack", "release.zip", cwd=desk).stderr
+    assert not (desk / "release.zip.zip").exists()
     assert "must end in .zip" in hazeglass("pack", "release", "--out", "x.rar", cwd=desk).stderr
 
 
@@ -105,6 +108,7 @@ def test_a_very_weak_promise_needs_insistence(desk):
     done = hazeglass(*command, cwd=desk)
     assert (done.returncode, (desk / "release").exists()) == (3, False)
     assert "refused unless you insist" in done.stderr
+    assert done.stderr.count("epsilon = 30 is weak") == 1
     done = hazeglass(*command, "--weak-on-purpose", cwd=desk)
     assert done.returncode == 0
     assert "caution: epsilon = 30 is weak" in done.stderr
@@ -267,3 +271,14 @@ def test_a_misspelled_kind_hides_no_other_gap(desk):
     assert done.returncode == 2
     assert "'contnuous'. Did you mean 'continuous'?" in done.stderr
     assert "column 'd' has no levels" in done.stderr
+
+
+def test_one_column_is_one_column_and_a_title_is_the_name_without_its_endings(desk):
+    (desk / "h.csv.gz").write_bytes(gzip.compress(b"a\n" + b"1\n2\n" * 20))
+    assert "new.toml: 1 column, " in hazeglass("plan", "new", "h.csv.gz", "--out", "new.toml", cwd=desk).stdout
+    assert 'title = "h"\n' in (desk / "new.toml").read_text()
+    hazeglass("plan", "fill", "new.toml", "--match", "a", "--lower", "0", "--upper", "9", cwd=desk)
+    assert "release of 1 column that" in hazeglass("plan", "check", "new.toml", cwd=desk).stdout
+    command = ("publish", "h.csv.gz", "--plan", "new.toml", "--out", "one")
+    assert "read any lines above first: 40 rows and 1 column would" in hazeglass(*command, "--dry-run", cwd=desk).stdout
+    assert "40 rows, 1 column." in hazeglass(*command, cwd=desk).stdout

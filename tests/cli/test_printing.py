@@ -87,7 +87,7 @@ def test_a_dry_run_refuses_what_publishing_would_and_leaves_nothing(desk):
     before = sorted(path.name for path in desk.iterdir())
     done = hazeglass(*rehearsal, cwd=desk)
     assert done.returncode == 0, done.stderr
-    assert "All is well: 200 rows and 3 columns" in done.stdout
+    assert "read any lines above first: 200 rows and 3 columns" in done.stdout
     assert "The ledger has room: mu = 0.3" in done.stdout
     assert "Nothing was drawn, charged or written" in done.stdout
     assert json.loads(hazeglass("ledger", "history", "a.ledger", "--json", cwd=desk).stdout) == []
@@ -107,7 +107,7 @@ def test_a_dry_run_refuses_what_publishing_would_and_leaves_nothing(desk):
             0,
             "publisher only: column 'b' holds no number",
         ),
-        (lambda: replace(desk, "lower = -4.0\n", ""), 3, "no lower bound"),
+        (lambda: replace(desk, "lower = -4.0\n", ""), 2, "no lower bound"),
     ):
         prepare()
         done = hazeglass(*rehearsal, cwd=desk)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from hazeglass.cli.terminal import DataArgument, Printer, counted, facts, group, plain, speaking, table
+from hazeglass.cli.terminal import DataArgument, Printer, counted, facts, group, number, plain, speaking, table
 from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit, UnitName
 
@@ -49,7 +49,7 @@ def new_plan(
     look = write_scaffold(data, out, header=not no_header)
     if str(out) == "-":
         return
-    printer.say(f"Wrote {plain(out)}: {len(look.proposed)} columns, bounds and levels left blank on purpose.")
+    printer.say(f"Wrote {plain(out)}: {counted(len(look.proposed), 'column')}, bounds and levels blank on purpose.")
     for name in filter(names_an_id, look.kinds):
         printer.say(
             f"{plain(repr(name))} is called as ids are. Does one person have several rows? Then set protects = "
@@ -103,7 +103,7 @@ def check_plan(printer: Printer, plan: PlanArgument, data: NamesOption = None) -
     if wild:
         printer.say(f"Patterns choose among the data's names when it is known (--data): {plain(', '.join(wild))}.")
     printer.say(
-        f"{plain(plan)} is complete: a {made.form} release of {len(made.columns)} columns that protects "
+        f"{plain(plan)} is complete: a {made.form} release of {counted(len(made.columns), 'column')} that protects "
         f"{made.unit.in_words}; mu = {made.guarantee.mu:.4g}, epsilon = {made.epsilon:.4g} at delta = {made.delta:g}."
     )
     printer.answer({"ok": True, **facts(made, "title")})
@@ -115,8 +115,8 @@ def fill_plan(
     printer: Printer,
     plan: PlanArgument,
     match: Annotated[str, typer.Option(help="Which columns: a name, or a pattern such as 'temp*'.")],
-    lower: Annotated[float | None, typer.Option(help="The smallest value there can be.")] = None,
-    upper: Annotated[float | None, typer.Option(help="The largest value there can be.")] = None,
+    lower: Annotated[float | None, typer.Option(help="The smallest value there can be.", parser=number)] = None,
+    upper: Annotated[float | None, typer.Option(help="The largest value there can be.", parser=number)] = None,
     reason: Annotated[str | None, typer.Option(help="Why bounds or levels are public, for the statement.")] = None,
     kind: Annotated[str | None, typer.Option(help="What the columns hold.")] = None,
     transform: Annotated[str | None, typer.Option(help="log, log1p, sqrt or asinh.")] = None,
@@ -145,7 +145,7 @@ def fill_plan(
 def preview_plan(
     printer: Printer,
     plan: PlanArgument,
-    rows: Annotated[int, typer.Option(help="How many rows the data has (public).")],
+    rows: Annotated[int, typer.Option(help="How many rows the data has (public).", parser=number)],
     see: Annotated[
         float | None, typer.Option(help="Also say which epsilon shows a partial correlation this big.")
     ] = None,
@@ -173,7 +173,7 @@ def show_preview(look: Preview, console: Console) -> None:
     for sentence in look.promise.promise:
         console.print(sentence)
     headings = ("form", "sampling error", "privacy noise", "ratio", "smallest edge")
-    title = f"Expected quality for {look.rows:,} rows, {look.columns} columns"
+    title = f"Expected quality for {look.rows:,} rows, {counted(look.columns, 'column')}"
     shown = table(*headings, words=("form",), title=title)
     for form in look.forms:
         mark = " *" if form.form == look.form else ""

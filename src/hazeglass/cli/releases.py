@@ -12,6 +12,7 @@ from hazeglass.cli.terminal import (
     Printer,
     ReleaseArgument,
     SchedulerOption,
+    counted,
     engine_name,
     facts,
     group,
@@ -84,9 +85,9 @@ def publish(
 
     workers = engine_name(engine, scheduler)
     made = Plan.load(plan, data)
+    check_strength(made, weak_on_purpose)
     for sentence in cautions(made):
         typer.echo(f"caution: {sentence}", err=True)
-    check_strength(made, weak_on_purpose)
     options: dict[str, Any] = {"ledger": ledger, "after": after, "engine": workers}
     if dry_run:
         _rehearse(data, made, out, options, sign, printer)
@@ -95,7 +96,7 @@ def publish(
         release = publish(data, made, out, sign=sign, weak_on_purpose=weak_on_purpose, progress=progress, **options)
     _describe(release, printer)
     printer.say(f"Wrote {plain(out)}. Hand over the whole folder; statement.html says what it promises.")
-    printer.answer({"out": str(out), **facts(release.manifest, *_COUNTS)})
+    printer.answer({"ok": True, "out": str(out), **facts(release.manifest, *_COUNTS)})
 
 
 def _rehearse(data: str, plan: Plan, out: Path, options: dict[str, Any], sign: Path | None, printer: Printer) -> None:
@@ -109,16 +110,16 @@ def _rehearse(data: str, plan: Plan, out: Path, options: dict[str, Any], sign: P
         seen = rehearse(data, plan, out, progress=progress, **options)
     made = seen.plan
     size = f"{seen.persons:,} persons" if seen.rows is None else f"{seen.rows:,} rows"
-    printer.say(
-        f"All is well: {size} and {len(made.columns)} columns would become a {made.form} release that "
-        f"protects {made.unit.in_words}, at mu = {made.guarantee.mu:.4g} (epsilon = {made.epsilon:.4g} at delta = "
-        f"{made.delta:g})."
+    printer.say(  # the same whatever the publisher alone was told of the rows
+        f"It would be published; read any lines above first: {size} and {counted(len(made.columns), 'column')} "
+        f"would become a {made.form} release that protects {made.unit.in_words}, at mu = {made.guarantee.mu:.4g} "
+        f"(epsilon = {made.epsilon:.4g} at delta = {made.delta:g})."
     )
     if seen.mu_left is not None:
         printer.say(f"The ledger has room: mu = {seen.mu_left:.4g} is left for one release.")
     printer.say("Nothing was drawn, charged or written. Run it again without --dry-run to publish.")
-    counted = {"rows": seen.rows, "persons": seen.persons, "mu_left_in_ledger": seen.mu_left}
-    printer.answer({"dry_run": True, **counted, **facts(made)})
+    sizes = {"rows": seen.rows, "persons": seen.persons, "mu_left_in_ledger": seen.mu_left}
+    printer.answer({"ok": True, "dry_run": True, **sizes, **facts(made)})
 
 
 @speaking
@@ -170,8 +171,8 @@ def pack(
     from hazeglass.bundle.transport import pack
 
     loaded = load(release)
-    if out is None and "://" in release:
-        raise InputError("a release from elsewhere is packed where you say: add --out FILE.zip.")
+    if out is None and ("://" in release or Path(release).is_file()):
+        raise InputError("a release from elsewhere, or packed already, is packed where you say: add --out FILE.zip.")
     target = out or Path(f"{Path(release).resolve()}.zip")
     with printer.watch("packing"):
         pack(loaded.path, target)
@@ -199,7 +200,7 @@ def export(
     loaded = load(release, key=key)
     with printer.watch("writing rows"):
         write_rows(loaded, out, words=words)
-    printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {len(loaded.columns)} columns.")
+    printer.say(f"Wrote {plain(out)}: {loaded.n:,} rows, {counted(len(loaded.columns), 'column')}.")
     printer.answer({"out": str(out), "rows": loaded.n, "columns": list(loaded.manifest.names)})
 
 
@@ -269,7 +270,7 @@ def _describe(release: Release, printer: Printer) -> None:
     # Short, and without room in it: a long title could end in lines that look like ours.
     title = " ".join(manifest.title.split())
     title = title if len(title) <= _LONGEST_TITLE else f"{title[: _LONGEST_TITLE - 3]}..."
-    printer.say(f'"{plain(title)}": {manifest.form}, {size}, {len(manifest.columns)} columns.')
+    printer.say(f'"{plain(title)}": {manifest.form}, {size}, {counted(len(manifest.columns), "column")}.')
     for sentence in words.promise:
         printer.say(f"  {sentence}")
     printer.say(f"  The sampler's distance from the ideal adds at most {manifest.delta_slack:.2g} to delta.")

@@ -11,11 +11,12 @@ import inspect
 import json
 import logging
 import math
+import re
 import threading
 import time
 import warnings
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -87,6 +88,15 @@ def first_sentence(command: Callable[..., Any] | None) -> str:
 def counted(number: int, what: str) -> str:
     """A number and the thing it counts, whose plural is with an s."""
     return f"{number:,} {what}" if number == 1 else f"{number:,} {what}s"
+
+
+def number(text: str) -> float:
+    """What an option says; where that is no number, it is quoted."""
+    for kind in (int, float):
+        with suppress(ValueError):
+            return kind(text)
+    remedy = f" Write {text.replace(',', '')}." if re.fullmatch(r"[+-]?\d+(,\d{3})+", text) else ""
+    raise typer.BadParameter(f"it must be a number, got {text!r}.{remedy}")
 
 
 def engine_name(engine: EngineName, scheduler: str | None) -> str:
@@ -278,6 +288,8 @@ def _printable(text: object) -> str:
 def _finite(value: Any) -> Any:
     """JSON has no infinity; null stands for it."""
     if isinstance(value, dict):
+        if isinstance(value.get("epsilon"), float):  # where it follows from mu, the last digits are those of rounding
+            value = {**value, "epsilon": float(f"{value['epsilon']:.12g}")}
         return {key: _finite(inner) for key, inner in value.items()}
     if isinstance(value, list | tuple):
         return [_finite(inner) for inner in value]

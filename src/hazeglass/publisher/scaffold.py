@@ -143,7 +143,7 @@ def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
         look = Look({name: "categorical" if kind == "text" else kind for name, kind in look.kinds.items()})
     if not look.proposed:
         raise DataError("a plan needs at least one column of numbers, levels or dates, and the data has none.")
-    title = Path(data).stem if isinstance(data, str | Path) and str(data) != "-" else "My release"
+    title = Path(str(data).removesuffix(".gz")).stem if isinstance(data, str | Path) and data != "-" else "My release"
     text = _HEAD.format(title=toml_value(title), text="" if look.text is None else _text_table(look.text))
     guess = "" if look.text is None else f"   # {_GUESS}"
     if not {"categorical", "ordinal", "text"}.isdisjoint(look.kinds.values()):
