@@ -14,6 +14,7 @@ import pytest
 from hazeglass.compute.readings import Reading
 from hazeglass.compute.tables import blocks, open_table
 from hazeglass.compute.text import TextFormat
+from hazeglass.errors import PlanError
 
 TEXT = TextFormat(missing=("", "NA", "?"))
 GRADES = Reading("x", ("low", "mid", "high"))
@@ -251,3 +252,22 @@ def test_a_file_of_text_gives_numbers_levels_dates_and_absences_of_the_same_colu
     }
     assert +unread == {"a": 1, "hour": 2, "day": 1}
     assert [b.num_rows for b in blocks(source, ["a"])] == [4]
+
+
+@pytest.mark.parametrize(
+    ("order", "cells"),
+    [
+        ("day first", ["29.02.2024", "29/2/2024", " 29-02-2024 ", "2024-02-29"]),
+        ("month first", ["02/29/2024", "2/29/2024", "2024-02-29"]),
+    ],
+)
+def test_dates_are_read_in_the_order_that_the_plan_says(order, cells):
+    text = TextFormat(dates=order)
+    days = Reading("when", since="2024-01-01", whole=True)
+    for cell in cells:
+        assert days.column(pa.array([cell]), text)[0].to_pylist() == [59]
+    for cell in ("31.02.2024", "29.02/2024", "29.02.24", "29.02.20245", "x"):
+        assert days.column(pa.array([cell]), text)[0].to_pylist() == [None]
+    assert days.column(pa.array([cells[0]]), TextFormat())[0].to_pylist() == [None]
+    with pytest.raises(PlanError, match=r"text\.dates must be one of 'day first', 'month first'"):
+        TextFormat(dates="year first")

@@ -538,5 +538,5 @@ def test_a_column_made_of_another_cannot_bear_the_name_of_the_id_column():
 
 
 def test_a_table_of_persons_never_keeps_its_order():
-    with pytest.raises(PrivacyRefusal, match='must not show where rows stand'):
+    with pytest.raises(PrivacyRefusal, match="must not show where rows stand"):
         written(**PERSON, form="table", row_counts="public", order="kept")

@@ -339,3 +339,28 @@ def test_truths_need_no_levels_and_a_declared_order_is_kept():
     assert made == {"ok": ("binary", "false", "true"), "grade": ("ordinal", "low", "mid", "high")}
     with pytest.warns(HazeglassWarning, match="left out: grade, user; give"):
         assert list(kinds_of(frame, {})) == ["ok"]  # pandas collects categories from cells, so none is taken
+
+
+@pytest.mark.parametrize(
+    ("cells", "dates", "kind"),
+    [
+        (["31.12.2024 10:00", "01.02.2024 23:59"], "day first", "date"),
+        (["1.2.2024", "3.4.2024"], "day first", "date"),
+        (["1/2/2024", "1/31/2024"], "month first", "date"),
+        (["1/2/2024", "3/4/2024"], None, "text"),  # nobody can tell
+        (["2024-12-31", "2024-01-01"], None, "date"),
+    ],
+)
+def test_the_order_of_dates_is_proposed_where_cells_tell_it(tmp_path, cells, dates, kind):
+    path = lines(tmp_path / "d.csv", "when;x\n" + "".join(f"{cell};1\n" for cell in cells))
+    look = write_scaffold(path, tmp_path / "plan.toml")
+    assert (look.kinds["when"], look.text.dates) == (kind, dates)
+    written = tomllib.loads((tmp_path / "plan.toml").read_text())["text"]
+    assert written.get("dates") == dates
+
+
+def test_numbers_are_names_where_the_command_says_so(tmp_path):
+    path = lines(tmp_path / "d.csv", "7,8\n1,2.5\n3,4\n")
+    assert look_at(path, header=True).kinds == {"7": "integer", "8": "continuous"}
+    with pytest.raises(DataError, match="--header if those are the names"):
+        look_at(path)

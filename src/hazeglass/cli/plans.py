@@ -32,9 +32,10 @@ def new_plan(
     printer: Printer,
     data: DataArgument,
     out: Annotated[Path, typer.Option(help="Where to write the plan.")] = Path("plan.toml"),
-    no_header: Annotated[
-        bool, typer.Option("--no-header", help="The first line of the CSV holds data: name the columns x1, x2, ...")
-    ] = False,
+    header: Annotated[
+        bool | None,
+        typer.Option(help="The first line of the CSV holds names, numbers though they are; or data (x1, x2, ...)."),
+    ] = None,
 ) -> None:
     """Scaffold a plan with DATA's column names and kinds; bounds and levels are left for you to fill in.
 
@@ -46,7 +47,7 @@ def new_plan(
     from hazeglass.publisher.cautions import names_an_id
     from hazeglass.publisher.scaffold import write_scaffold
 
-    look = write_scaffold(data, out, header=not no_header)
+    look = write_scaffold(data, out, header=header)
     if str(out) == "-":
         return
     printer.say(f"Wrote {plain(out)}: {counted(len(look.proposed), 'column')}, bounds and levels blank on purpose.")

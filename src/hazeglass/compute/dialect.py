@@ -15,7 +15,7 @@ from itertools import chain
 from pathlib import Path
 
 from hazeglass.compute.places import Place, expand
-from hazeglass.compute.text import MISSING_WORDS, THOUSANDS, TextFormat
+from hazeglass.compute.text import MISSING_WORDS, ORDERS, THOUSANDS, YEAR_LAST, TextFormat
 from hazeglass.errors import DataError
 
 FIRST_BYTES = 1 << 20
@@ -73,8 +73,18 @@ def guess_text(place: Place) -> Guess:
         missing=(*MISSING_WORDS, *(word for word in _ALSO_MISSING if word in found)),
         quoted_newlines=_has_cells_of_several_lines(written, separator, whole),
         thousands=thousands,
+        dates=_order_of_dates(found),
     )
     return Guess(text, rows)
+
+
+def _order_of_dates(cells: set[str]) -> str | None:
+    """Of dates with the year last: which part goes beyond 12, and with points between them the day is first."""
+    found = [found for cell in cells if (found := YEAR_LAST.match(cell)) is not None]
+    beyond = [any(int(one[part]) > 12 for one in found) for part in (1, 3)]
+    if beyond[0] != beyond[1]:
+        return ORDERS[0] if beyond[0] else ORDERS[1]
+    return ORDERS[0] if found and not any(beyond) and all(one[2] == "." for one in found) else None
 
 
 def guess_header(data: str | Path) -> TextFormat | None:

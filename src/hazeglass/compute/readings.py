@@ -22,7 +22,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from hazeglass.compute.cells import Arrays, Column, cells_of, in_plain_arrays, is_missing, is_text, number_column
-from hazeglass.compute.text import TextFormat
+from hazeglass.compute.text import ORDERS, YEAR_LAST, TextFormat
 
 _TRUTH = {**dict.fromkeys(("true", "t", "yes", "y", "1"), True), **dict.fromkeys(("false", "f", "no", "n", "0"), False)}
 _LONGEST, _NO_WORD = 1_000, b"\xff"  # bytes of a cell; of what is longer only that it is neither a level nor a date
@@ -134,7 +134,7 @@ class Reading:
     # ------------------------------------------------------------------------------------------------------- dates
 
     def _moment(self, cell: Any, text: TextFormat) -> float | None:
-        found = cell if isinstance(cell, _Moment) else _moment(cell)
+        found = cell if isinstance(cell, _Moment) else _moment(cell, text)
         if found is None:
             return None
         if self.since is not None:
@@ -214,7 +214,7 @@ class _Moment:
     instant: int | None
 
 
-def _moment(cell: Any) -> _Moment | None:
+def _moment(cell: Any, text: TextFormat) -> _Moment | None:
     """One cell; None where it is no date or time."""
     kind = type(cell)
     try:
@@ -227,10 +227,20 @@ def _moment(cell: Any) -> _Moment | None:
         if issubclass(kind, np.datetime64):
             return _at(*divmod(int(cell.astype("datetime64[us]").astype(np.int64)), _DAY), 0)
         word = _word(cell)
-        found = None if word is None else _DATE.fullmatch(word.strip())
+        found = None if word is None else _DATE.fullmatch(year_first(word.strip(), text))
         return None if found is None else _of_match(found)
     except Exception:  # no such day, or what an odd subclass raises
         return None
+
+
+def year_first(word: str, text: TextFormat) -> str:
+    """A date of the plan's other order as ISO 8601 writes it, with what stands behind it; other words as they are."""
+    found = None if text.dates is None else YEAR_LAST.match(word)
+    if found is None:
+        return word
+    first, _, second, year = found.groups()
+    day, month = (first, second) if text.dates == ORDERS[0] else (second, first)
+    return f"{year}-{month:0>2}-{day:0>2}{word[found.end() :]}"
 
 
 def _of_datetime(cell: datetime.datetime) -> _Moment:

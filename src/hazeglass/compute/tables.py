@@ -186,10 +186,9 @@ def declared_kinds(source: TableSource, *only: str) -> dict[str, str]:
     """Per column the kind it is declared as, 'other' where none is; no cell is looked at."""
     if isinstance(source, CsvFiles):
         return dict.fromkeys(only or source.names, "other")
-    if isinstance(source, _InMemory):
-        wanted = only or source.names
-        return {name: _kind_of(source.take(source.names.index(name)), lambda _: "other") for name in wanted}
-    return source.kinds(*only)
+    if not isinstance(source, _InMemory):
+        return source.kinds(*only)
+    return {one: _kind_of(source.take(source.names.index(one)), lambda _: "other") for one in only or source.names}
 
 
 def _kind_of(column: Column, of_objects: Callable[[Sequence[Any]], str] | None = None) -> str:

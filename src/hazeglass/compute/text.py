@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
@@ -27,6 +28,8 @@ _UNUSABLE = (
 # What may stand between thousands, and as a pattern: for a space also those that no line breaks at.
 THOUSANDS = {",": ",", ".": r"\.", " ": "[ \u00a0\u202f]", "'": "['\u2019]"}
 BROKEN_LINES, OPEN_LINES = "\n", "\n\n"  # under these names lines are counted; no column can have them
+ORDERS = ("day first", "month first")  # of dates whose year is last
+YEAR_LAST = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})(?![0-9])")
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class TextFormat:
     decimal    the decimal mark, '.' or ','
     encoding   any of Python's text encodings that reads each line by itself
     thousands  what may stand between thousands, as in 1.234,5: ',', '.', ' ' or "'"; None: nothing
+    dates      'day first' (31.12.2024, 31/12/2024), 'month first', or None: 2024-12-31, which is read in any case
     missing    what a missing cell may hold, compared without the spaces around it
     header     whether the first line holds the names; if not, `names` does
     trim       whether spaces around a name or a cell are no part of it (numbers and ids never keep them)
@@ -54,6 +58,7 @@ class TextFormat:
     trim: bool = True
     quoted_newlines: bool = False
     thousands: str | None = None
+    dates: str | None = None
 
     def __post_init__(self) -> None:
         for key in ("missing", "names"):
@@ -67,6 +72,8 @@ class TextFormat:
             raise PlanError(
                 f"text.thousands must be one of {marks}, and not the decimal mark, got {_short(self.thousands)}."
             )
+        if self.dates not in (None, *ORDERS):
+            raise PlanError(f"text.dates must be one of {', '.join(map(repr, ORDERS))}, got {_short(self.dates)}.")
         _check_encoding(self.encoding)
         padded = [word for word in self.missing if word != word.strip()]
         if padded:

@@ -23,6 +23,7 @@ from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TR
 from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.series import MOST_LAGS, SEASONS
+from hazeglass.compute.text import ORDERS
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, did_you_mean
 from hazeglass.guarantee.explain import LARGEST_DELTA
 from hazeglass.guarantee.lifetime import MOST_PERIODS
@@ -105,6 +106,7 @@ PLAN_SCHEMA: dict[str, Any] = {
                 "separator": {"type": "string"},
                 "decimal": {"type": "string"},
                 "thousands": {"type": "string"},
+                "dates": {"enum": [*ORDERS]},
                 "encoding": {"type": "string"},
                 "missing": _WORDS_LIST,
                 "header": {"type": "boolean"},

@@ -19,6 +19,7 @@ from hazeglass._files import check_new_file
 from hazeglass.bundle.columns import MOST_LEVELS, Column
 from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
+from hazeglass.compute.readings import year_first
 from hazeglass.compute.tables import check_names, declared_kinds, open_table
 from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.compute.warehouse import closing, is_warehouse_address
@@ -135,7 +136,7 @@ class Look:
         return [name for name, kind in self.kinds.items() if kind not in _BODIES]
 
 
-def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
+def write_scaffold(data: Any, out: str | Path, *, header: bool | None = None) -> Look:
     """Write a plan for `data`, to standard output where `out` is "-"; returns what was found."""
     place = None if str(out) == "-" else check_new_file(out)
     look = look_at(data, header=header)
@@ -164,7 +165,7 @@ def write_scaffold(data: Any, out: str | Path, *, header: bool = True) -> Look:
 
 
 def _text_table(text: TextFormat) -> str:
-    keys = ("separator", "decimal", "thousands", "encoding", "quoted_newlines")
+    keys = ("separator", "decimal", "thousands", "dates", "encoding", "quoted_newlines")
     pairs = {key: getattr(text, key) or None for key in keys}
     lines = [f"{key} = {toml_value(value)}   # {_GUESS}" for key, value in pairs.items() if value is not None]
     if not text.header:
@@ -231,13 +232,14 @@ def _are_levels(given: Sequence[Any]) -> bool:
 
 
 @quotes_no_cell
-def look_at(data: Any, *, header: bool = True) -> Look:
-    """Declared names and kinds; of a CSV, those its first lines suggest. With `header` the first line holds names."""
+def look_at(data: Any, *, header: bool | None = None) -> Look:
+    """Declared names and kinds; of a CSV, those its first lines suggest. Whether the first line holds names is said by
+    `header`; None: it does, and is refused where it looks like data."""
     if isinstance(data, str | Path) and not is_warehouse_address(data):
         first = expand(str(data))[0]
         if first.kind == "csv":
             return _look_at_text(first, header)
-    if not header:
+    if header is False:
         raise DataError("only a CSV can be without a header line: other tables name their columns. Leave it out.")
     with closing(open_table(data)) as source:
         check_names(source.names)
@@ -249,25 +251,30 @@ def look_at(data: Any, *, header: bool = True) -> Look:
     return Look(_without_ids(kinds))
 
 
-def _look_at_text(place: Place, header: bool) -> Look:
+def _look_at_text(place: Place, header: bool | None) -> Look:
     found = guess_text(place)
     text, (first, *others) = found.text, found.rows
-    if header:
-        _check_header(first, text, place)
-    names = first if header else [f"x{k + 1}" for k in range(len(first))]
-    cells = others if header else found.rows
+    if header is None:
+        _check_data(first, text, place)
+    named = header is not False
+    if named:
+        _check_header(first, place)
+    names = first if named else [f"x{k + 1}" for k in range(len(first))]
+    cells = others if named else found.rows
     kinds = {name: _kind([row[k] for row in cells if k < len(row)], text) for k, name in enumerate(names)}
-    return Look(_without_ids(kinds), replace(text, header=header, names=() if header else tuple(names)))
+    return Look(_without_ids(kinds), replace(text, header=named, names=() if named else tuple(names)))
 
 
-def _check_header(names: Sequence[str], text: TextFormat, place: Place) -> None:
+def _check_data(names: Sequence[str], text: TextFormat, place: Place) -> None:
     """Nothing is quoted: in a file without a header the names would be cells."""
-    said = [name for name in names if name]
-    if any(is_number(name, text) or name in text.missing for name in said):
+    if any(is_number(name, text) or name in text.missing for name in names if name):
         raise DataError(
             f"the first line of {place.name} must hold the columns' names, and it holds numbers or words for missing "
-            "cells. Add a line of names, or use --no-header if there is none."
+            "cells. Add a line of names, use --no-header if there is none, or --header if those are the names."
         )
+
+
+def _check_header(names: Sequence[str], place: Place) -> None:
     if not all(names) or len(set(names)) < len(names):
         problem = "equal names" if all(names) else "a column without a name"
         raise DataError(
@@ -285,7 +292,7 @@ def _kind(cells: Sequence[str], text: TextFormat) -> str:
         return "binary"
     if len(numbers) >= _ENOUGH * len(said):
         return "integer" if all(map(_WHOLE.fullmatch, numbers)) else "continuous"
-    if all(map(_DATE.fullmatch, said)):
+    if all(_DATE.fullmatch(year_first(cell, text)) for cell in said):
         return "date"
     few = 2 * len(words) <= len(said) and len(words) <= MOST_LEVELS and max(map(len, words)) <= _LONGEST_WORD
     return "categorical" if few else "text"
