@@ -91,6 +91,12 @@ def test_a_period_is_the_same_in_text_and_whole_numbers(make_plan, cells, period
     assert hg.publish(rows, plan, tmp_path / "r", simulate_seed=1, engine="serial").n == 3
 
 
+def test_periods_may_be_categories_that_pandas_keeps_in_order(make_plan, year, tmp_path):
+    frame = year.filter(pc.is_in(year["month"], pa.array(MONTHS))).to_pandas()
+    frame["month"] = pd.Categorical(frame["month"], MONTHS, ordered=True)
+    assert hg.publish(frame, in_march(make_plan), tmp_path / "r", simulate_seed=1).n == 60
+
+
 def test_a_period_with_no_rows_is_refused_and_rows_without_one_are_told_to_the_publisher(
     make_plan, year, tmp_path, capsys
 ):

@@ -183,7 +183,7 @@ class _InMemory:
 
 
 def declared_kinds(source: TableSource, *only: str) -> dict[str, str]:
-    """Per column the kind it is declared as, 'other' where none is; no cell is looked at."""
+    """Per column the kind it is declared as, with pandas' orders, 'other' where none is; no cell is looked at."""
     if isinstance(source, CsvFiles):
         return dict.fromkeys(only or source.names, "other")
     if not isinstance(source, _InMemory):
@@ -191,11 +191,11 @@ def declared_kinds(source: TableSource, *only: str) -> dict[str, str]:
     return {one: _kind_of(source.take(source.names.index(one)), lambda _: "other") for one in only or source.names}
 
 
-def _kind_of(column: Column, of_objects: Callable[[Sequence[Any]], str] | None = None) -> str:
+def _kind_of(column: Column, objects: Callable[[Sequence[Any]], str] | None = None) -> str:
     if isinstance(column, Coded):  # categories, whose words may be Python's objects
-        inner = _kind_of(column.values, of_objects)
-        return inner if inner not in ("text", "other") else "ordinal" if column.ordered else "categorical"
-    return (of_objects or _kind_of_objects)(column) if isinstance(column, list) else _kind(column.type)
+        inner = _kind_of(column.values, objects)
+        return inner if inner not in ("text", "other") else "ordinal" if column.ordered and objects else "categorical"
+    return (objects or _kind_of_objects)(column) if isinstance(column, list) else _kind(column.type)
 
 
 def _kind_of_objects(cells: Sequence[Any]) -> str:
