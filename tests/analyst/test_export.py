@@ -41,3 +41,12 @@ def test_nothing_is_written_as_minus_nothing(tmp_path):
     )
     write_rows(release, tmp_path / "rows.csv")
     assert (tmp_path / "rows.csv").read_text().split() == ['"gain"', "0", "-1.5"]
+
+
+def test_exported_rows_say_which_numbers_are_logs(tmp_path):
+    columns = [hg.Column("income", "continuous", lower=1, upper=100, transform="log")]
+    plan = hg.Plan(title="t", form="table", epsilon=1.0, delta=1e-6, columns=columns)
+    release = hg.publish(pd.DataFrame({"income": [2.0, 3.0] * 20}), plan, tmp_path / "r")
+    for words, name in ((True, "log(income)"), (False, "income")):
+        write_rows(release, tmp_path / f"{words}.csv", words=words)
+        assert (tmp_path / f"{words}.csv").read_text().splitlines()[0].strip('"') == name

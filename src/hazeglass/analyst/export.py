@@ -205,7 +205,7 @@ def write_rows(release: Release, path: Path, *, words: bool = False) -> None:
         )
     if path.suffix.lower() not in (".csv", ".parquet"):
         raise OutputError(f"rows are written as .csv or .parquet, got {path.name!r}.")
-    plain, names = path.suffix.lower() == ".csv", [column.name for column in release.columns]
+    plain, names = path.suffix.lower() == ".csv", [one.label if words else one.name for one in release.columns]
     levels = [level_words(column) if words else () for column in release.columns]
     if plain:
         levels = [tuple(map(never_a_formula, some)) for some in levels]
