@@ -56,8 +56,19 @@ def take_name(draft: Path, out: Path) -> None:
     os.rename(draft, out)
 
 
+def check_name(out: str | Path) -> None:
+    """Refuse a place whose name no file can have, or that libraries cannot be told."""
+    try:
+        os.fspath(Path(out).resolve()).encode()
+        Path(out).exists()
+    except (OSError, ValueError) as error:
+        why = "it is no Unicode text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or error
+        raise OutputError(f"the name of a place for results must be one that a file can have, and {why}.") from None
+
+
 def check_new_file(out: str | Path) -> Path:
     """The place for a file that is not there yet."""
+    check_name(out)
     out = Path(out)
     if out.exists():
         raise OutputError(f"{str(out)!r} already exists. Name another file, or remove it first.")

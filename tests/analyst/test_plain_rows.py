@@ -82,13 +82,14 @@ def test_a_file_without_names_is_refused_with_the_remedy(tmp_path):
         hg.recover(tmp_path / "rows.csv")
 
 
-def test_whole_numbers_may_be_names_where_a_word_stands_beside_them(tmp_path):
-    rows = np.random.default_rng(0).normal(size=(60, 3))
+def test_many_whole_numbers_may_be_names_where_a_word_stands_beside_them(tmp_path):
+    rows = np.random.default_rng(0).normal(size=(60, 20))
     lines = [",".join(map(str, [k % 7, *row])) for k, row in enumerate(rows)]
-    for names, read in (("sample,1077,2009,633", True), ("sample,1077,2009,1077", False), ("sample,1,2,0.5", False)):
-        (tmp_path / "codes.csv").write_text("\n".join([names, *lines]))
+    codes = [str(1000 + 7 * k) for k in range(20)]
+    for names, read in ((codes, True), ([*codes[:-1], codes[0]], False), ([*codes[:-1], "0.5"], False)):
+        (tmp_path / "codes.csv").write_text("\n".join([",".join(["sample", *names]), *lines]))
         if read:
-            assert hg.recover(tmp_path / "codes.csv").names == ("sample", "1077", "2009", "633")
+            assert hg.recover(tmp_path / "codes.csv").names == ("sample", *codes)
         else:
             with pytest.raises(InputError, match="must hold the columns' names"):
                 hg.recover(tmp_path / "codes.csv")

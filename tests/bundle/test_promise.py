@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.bundle.cells import check_spread
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.verify import parse_checksums, read_checksums
 from hazeglass.errors import BundleError
@@ -329,6 +330,31 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
         reseal(release.path)
         with pytest.raises(BundleError, match=message):
             hg.load(release.path)
+
+
+@pytest.mark.parametrize("change", ["negate", "four times"])
+def test_sums_that_rows_and_noise_cannot_make_are_refused(make_plan, table, tmp_path, change):
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+
+    rows = pa.concat_tables([table] * 20)
+    release = hg.publish(rows, make_plan(adaptive=False, clip_radius=0.7, budget={"mu": 3.0}), tmp_path / "r")
+    part = release.path / "moments.parquet"
+    honest = pq.read_table(part)
+    other = pc.negate(honest["value"]) if change == "negate" else pc.multiply(honest["value"], 4.0)
+    write_part(honest.set_column(honest.column_names.index("value"), "value", other), part)
+    reseal(release.path)
+    with pytest.raises(BundleError, match="rows and noise cannot make"):
+        hg.load(release.path)
+
+
+def test_cells_beyond_their_bounds_are_refused(make_plan, tmp_path):
+    rows = pa.table({name: np.full(5000, 3.9) for name in "abc"})
+    release = hg.publish(rows, make_plan(form="table", protects="entry", budget={"mu": 2.0}), tmp_path / "r")
+    release.check_values()
+    columns = tuple(replace(one, lower=-1.0, upper=1.0) for one in release.columns)
+    with pytest.raises(BundleError, match="lies beyond its bounds and noise"):
+        check_spread(columns, (block for name in release.parts for block in release.blocks(name)))
 
 
 @pytest.mark.parametrize("width", [1, 3])

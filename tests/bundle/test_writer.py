@@ -2,7 +2,8 @@
 
 import pytest
 
-from hazeglass.bundle.writer import new_folder
+from hazeglass._files import check_new_file
+from hazeglass.bundle.writer import check_new, new_folder
 from hazeglass.errors import OutputError
 
 
@@ -38,3 +39,10 @@ def test_a_folder_that_appears_meanwhile_is_never_touched(tmp_path):
     with pytest.raises(OutputError, match="appeared while"), new_folder(tmp_path / "out"):
         (tmp_path / "out").mkdir()
     assert list((tmp_path / "out").iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["M\udcfcller", "n" * 300], ids=["no text", "too long"])
+def test_a_place_that_no_file_can_have_is_refused_before_anything(tmp_path, name):
+    for check in (check_new, check_new_file):
+        with pytest.raises(OutputError, match="must be one that a file can have"):
+            check(tmp_path / name)

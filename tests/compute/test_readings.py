@@ -271,3 +271,17 @@ def test_dates_are_read_in_the_order_that_the_plan_says(order, cells):
     assert days.column(pa.array([cells[0]]), TextFormat())[0].to_pylist() == [None]
     with pytest.raises(PlanError, match=r"text\.dates must be one of 'day first', 'month first'"):
         TextFormat(dates="year first")
+
+
+@pytest.mark.parametrize("word", ["C", "2047-01-01", "NA", "\u00e9" * 600])
+def test_what_a_very_long_cell_says_does_not_hang_on_what_holds_it(word):
+    for cell in (" " * 1001 + word, " " * (1000 - len(word.encode())) + word):
+        for reading in (
+            Reading("x", levels=("C",)),
+            Reading("x", since="2020-01-01"),
+            Reading("x", ("C",), absence=True),
+        ):
+            held = (pa.array([cell]), [cell], pa.array([cell.encode()]), [cell.encode()])
+            found = [tuple(str(part) for part in reading.column(column, TextFormat())) for column in held]
+            assert len(set(found[:2])) == 1
+            assert len(set(found[2:])) == 1

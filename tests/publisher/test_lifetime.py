@@ -439,3 +439,8 @@ def test_whole_periods_are_read_where_a_missing_one_made_floats_of_them(tmp_path
     assert rows_of(frame, plan).n == rows_of(table.slice(1), plan).n > 0
     with pytest.raises(DataError, match="is declared as date"):
         rows_of(frame.assign(month=pd.to_datetime("2024-01-01")), plan)
+
+
+def test_a_period_column_that_holds_nothing_is_read_as_one_with_a_period(tmp_path):
+    nothing = people().drop_columns("month").append_column("month", pa.nulls(400))
+    assert hg.publish(nothing, plan_of(), tmp_path / "none", simulate_seed=1).manifest.form == "moments"

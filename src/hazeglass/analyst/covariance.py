@@ -47,11 +47,7 @@ def covariance_of(release: Release, engine: Engine | None = None, *, curved: boo
 
 def covariance_of_rows(rows: FloatArray, noise: FloatArray, names: tuple[str, ...]) -> NoisyCovariance:
     """cov(X~) minus the known covariance of the noise in a row."""
-    found = _without_noise(np.cov(rows, rowvar=False).reshape(len(names), len(names)), noise, len(rows), names)
-    if len(rows) > len(names):
-        return found
-    few = f"there are {len(rows)} rows for {len(names)} columns, and error bars suppose more rows than columns"
-    return replace(found, distrusted=few)
+    return _without_noise(np.cov(rows, rowvar=False).reshape(len(names), len(names)), noise, len(rows), names)
 
 
 def stacks_of_rows(rows: FloatArray, lags: int, names: tuple[str, ...]) -> Stacked:

@@ -139,7 +139,7 @@ class _Whitened:
         values, vectors = np.linalg.eigh(back @ noisy.covariance @ back.T)
         off = noisy.error.off / np.outer(own, own)
         np.fill_diagonal(off, 0.0)
-        return cls(back, values, vectors, float(off.sum()) / len(own))
+        return cls(back, values, vectors, max(0.0, float(off.sum()) / len(own)))
 
     @property
     def ridge(self) -> float:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 Levels = Sequence[Sequence[str]]
 _FOLDS = 5
+_FEWEST_MORE = 20  # rows than columns: with fewer, partial correlations are large by chance, and seem certain
 _INTERVALS = "working out intervals for every pair"
 _MOST_SHAPES = 60  # strongest edges whose curve goes into fit.json and the report
 _LOUD_TABLE = "Of the same rows moments have less noise than a table."
@@ -192,6 +193,9 @@ def graph_of(
 
     `levels` are the names of each column's levels, where there are categorical ones.
     """
+    if noisy.distrusted is None and noisy.n < len(noisy.names) + _FEWEST_MORE:
+        few = f"there are {noisy.n} rows for {len(noisy.names)} columns, and error bars suppose {_FEWEST_MORE} more"
+        noisy = replace(noisy, distrusted=f"{few} rows than columns")
     noisy = noisy.standardised()
     problem = Problem.of(noisy, weights, solver=solver, device=device)
     tell(Step("choosing the penalty" if alpha is None else "fitting the graph", 0.7))

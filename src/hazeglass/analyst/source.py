@@ -208,7 +208,8 @@ def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     table = open_table(data, guess_header(data) if isinstance(data, str | Path) else None)
     names, unread = tuple(name for name in table.names if name not in table.index), Counter[str]()
     check_names(names)
-    rows = np.concatenate([floats(batch, names) for batch in blocks(table, names, unread=unread)])
+    none = np.zeros((0, len(names)))
+    rows = np.concatenate([none, *(floats(batch, names) for batch in blocks(table, names, unread=unread))])
     if broken := unread.pop(BROKEN_LINES, 0):
         raise InputError(f"every line must have the fields of the header, but {broken:,} do not. Correct them.")
     if text := [name for name in names if unread[name]]:

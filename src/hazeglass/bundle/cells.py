@@ -84,7 +84,8 @@ def on_lattice(values: npt.NDArray[Any], step: float, offset: float = 0.0) -> bo
 
 
 def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.float64]]) -> None:
-    """Refuse a table with a column that varies less than its noise does, which cells without noise often do.
+    """Refuse a table with a column that varies less than its noise does, which cells without noise often do, or that
+    lies farther out on average, or varies more, than cells within its bounds do with that noise.
 
     With x the cells and z noise of variance v, |x + z|^2 about its mean is |x|^2 + 2 x.z + |z|^2, and with k standard
     deviations to be sure it is at least (n - 1) v - k sqrt(2 (n - 1)) v - k^2 v, whatever x is. Of a level that is
@@ -113,6 +114,13 @@ def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.fl
         noise = column.cell_noise
         if noise is not None and repeats(noise) and not spread >= least * noise.variance:  # narrower noise is often 0
             raise BundleError(f"column {column.name[:100]!r} varies less than its noise does. Do not rely on it.")
+    for column, mean, square in zip(columns, np.abs(total) / n, squares / n, strict=True):
+        if (noise := column.cell_noise) is not None:
+            half, sd = column.half_width + noise.step, math.sqrt(noise.variance)
+            most = half + _SURE * sd / math.sqrt(n)
+            # |x + z|^2 is at most (|x| + |z|)^2, and |z|^2 / n at most that of the noise.
+            if mean > most or math.sqrt(square) > half + sd * (1 + _SURE / math.sqrt(n)):
+                raise BundleError(f"column {column.name[:100]!r} lies beyond its bounds and noise. Do not rely on it.")
 
 
 def bytes_per_cell(column: Column) -> float:

@@ -269,6 +269,16 @@ def _check_noised(released: ReleasedMoments, stage: Stage, most: int, rows: int,
             raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
         if not all(on_lattice(row, one / rows) for row in np.atleast_2d(found)):  # few at a time
             raise BundleError("moments.parquet holds a number off its lattice, without noise. Do not rely on it.")
+    if fine == 1 and not _of_rows_and_noise(released.second * rows, most * stage.longest**2, second):
+        raise BundleError("moments.parquet holds sums that rows and noise cannot make. Do not rely on it.")
+
+
+def _of_rows_and_noise(second: FloatArray, length: float, largest: float) -> bool:
+    """Whether sums of squares are not below 0, together no more than rows are long, and products half of that."""
+    own, reach = np.diag(second), largest - length
+    apart = np.abs(second - np.diag(own)).max()
+    whole = length + math.sqrt(own.size) * reach
+    return bool(own.min() >= -reach and own.sum() <= whole and apart <= length / 2 + reach)
 
 
 # ------------------------------------------------------------------------------------------------------------ marginals

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from hazeglass._files import flush
+from hazeglass._files import check_name, flush
 from hazeglass.bundle.catalogue import derived, json_pieces
 from hazeglass.bundle.manifest import CellNoise, Manifest, Part
 from hazeglass.bundle.sign import SIGNATURE
@@ -95,6 +95,7 @@ def _make(folder: Path, out: str | Path) -> None:
 def check_new(out: str | Path) -> Path:
     """Refuse a place for results that is taken or cannot be."""
     target = Path(out)
+    check_name(out)
     if str(out) == "-":
         raise OutputError("results are a folder, so they cannot go to standard output (-). Name a new folder.")
     if target.exists() or target.is_symlink():

@@ -17,7 +17,10 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):  # a console may not have every letter of a column's name
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # who is asked to end tidies up, as who is interrupted
+    for name in ("SIGTERM", "SIGHUP"):  # who is asked to end tidies up, as who is interrupted
+        number = getattr(signal, name, None)
+        if number is not None and signal.getsignal(number) != signal.SIG_IGN:  # as nohup wants it
+            signal.signal(number, signal.default_int_handler)
     try:
         if sys.stdout is None and sys.stderr is not None:  # closed: a file that is opened would take its place
             raise OSError(errno.EBADF, os.strerror(errno.EBADF))

@@ -30,6 +30,7 @@ _MARKS = {  # at a file's beginning; utf-32 before utf-16, whose mark begins ali
 _ALSO_MISSING = ("-", "--", "?", ".", "*", "n/a", "n.a.", "#N/A")  # beside the usual words
 _NOT_WINDOWS = rb"[\x81\x8d\x8f\x90\x9d]"  # bytes that cp1252 does not have
 _CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f]")
+_FEWEST_CODES = 20
 _LOOKED_AT = 1000  # rows, to tell separators apart
 
 
@@ -94,8 +95,9 @@ def guess_header(data: str | Path) -> TextFormat | None:
         return None
     found = guess_text(place)
     numbers = [name for name in found.rows[0] if is_number(name, found.text)]
-    # Codes of species or members beside a word: whole numbers, each once, as a row of cells hardly is.
-    codes = len(set(numbers)) == len(numbers) < len(found.rows[0]) and all(name.isdecimal() for name in numbers)
+    # Codes of species or members beside a word: many whole numbers, each once, as a row of cells hardly is.
+    codes = _FEWEST_CODES <= len(set(numbers)) == len(numbers) < len(found.rows[0])
+    codes = codes and all(name.isdecimal() for name in numbers)
     if numbers and not codes:
         raise DataError(f"the first line of {place.name} must hold the columns' names, and it holds numbers. Add them.")
     return found.text

@@ -175,6 +175,9 @@ def _alone(
 ) -> tuple[float | None, bool]:
     """What a cell is, and whether it is strange; one that raises whatever it is asked is strange."""
     try:
+        said = str.encode(cell, errors="surrogatepass") if issubclass(type(cell), str) else cell
+        if isinstance(said, bytes) and len(said) > _LONGEST:
+            cell = _NO_WORD
         value = None if _says_missing(cell, text) else convert(cell, text)
         return value, value is None and not _says_missing(cell, text)
     except Exception:

@@ -232,7 +232,8 @@ class Ledger:
                 "another. Remove all names but one; `find -samefile` shows them."
             )
         try:
-            with closing(sqlite3.connect(self.path, timeout=_PATIENCE, isolation_level=None)) as connection:
+            name = os.path.abspath(self.path)  # which is never a URI
+            with closing(sqlite3.connect(name, timeout=_PATIENCE, isolation_level=None)) as connection:
                 # EXTRA is FULL and also syncs the folder, so that a power cut cannot bring a journal back.
                 connection.execute("PRAGMA synchronous = EXTRA")
                 try:

@@ -9,6 +9,7 @@ import os
 import secrets
 import sqlite3
 import stat
+import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ _OF_A_PERIOD, _OF_A_LIFETIME = ("period", "cells", "reading"), ("lifetime", "ste
 _KINDS = ("budget", "charge", "draw", "confirm", "refund")
 _NEIGHBOURS = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file; a ledger has the first alone
 _JOURNAL = bytes.fromhex("d9d505f920a163d7")
+_TRIES, _WAIT = 30, 0.1  # seconds
 
 
 @dataclass(frozen=True)
@@ -307,15 +309,25 @@ def check_neighbours(path: Path, *, new: bool = False) -> None:
                 f"A new ledger must not have a file {beside.name} beside it, which would be taken for its own journal. "
                 "Choose another name, or bring back the ledger that the file belongs to."
             )
-        if ending != _NEIGHBOURS[0] or not _is_journal(beside):
+        if ending != _NEIGHBOURS[0]:
             raise PrivacyRefusal(
-                f"The file {beside.name} beside the ledger {path} is not a journal that a ledger makes, and reading "
-                "the ledger would use it up. Move it away."
+                f"A ledger must have no file {beside.name} beside it: another program holds it open, or held it. Close "
+                "that program, and run `PRAGMA journal_mode = DELETE` in it, which keeps what was charged."
+            )
+        for _ in range(_TRIES):  # another publisher's own journal is gone when its transaction has ended
+            if trusted := _is_journal(beside, real):
+                break
+            time.sleep(_WAIT)
+        if not trusted:
+            raise PrivacyRefusal(
+                f"The file {beside.name} beside the ledger {path} is not a journal that its owner or you made, and "
+                "reading the ledger would use it up. Let the one who made it look, and keep a copy of both files."
             )
 
 
-def _is_journal(path: Path) -> bool:
-    """Whether SQLite made it, or is making it: it begins with zeros until all of it is on disk."""
+def _is_journal(path: Path, ledger: Path) -> bool:
+    """Whether SQLite made it, or is making it, for the ledger's owner or for us: whoever may add a file to the folder
+    could roll the ledger back by one. It begins with zeros until all of it is on disk."""
     try:
         handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
     except FileNotFoundError:
@@ -325,4 +337,5 @@ def _is_journal(path: Path) -> bool:
     with open(handle, "rb") as file:
         info = os.fstat(handle)
         begin = file.read(len(_JOURNAL)) if stat.S_ISREG(info.st_mode) else b"no file"
-    return info.st_nlink <= 1 and (_JOURNAL.startswith(begin) or not any(begin))
+    owners = {ledger.stat().st_uid, os.geteuid()} if os.name == "posix" else {info.st_uid}
+    return info.st_uid in owners and info.st_nlink <= 1 and (_JOURNAL.startswith(begin) or not any(begin))

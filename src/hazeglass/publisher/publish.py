@@ -151,6 +151,7 @@ def rehearse(
     ledger: str | Path | None = None,
     after: str | Path | None = None,
     engine: str | Engine = "threads",
+    weak_on_purpose: bool = False,
     progress: Progress | None = None,
 ) -> Rehearsal:
     """Refuse what :func:`publish` would refuse with the same arguments; nothing is drawn, charged or written.
@@ -159,6 +160,7 @@ def rehearse(
     """
     if not isinstance(plan, Plan):
         plan = Plan.load(plan, data)
+    check_strength(plan, weak_on_purpose)
     check_apart(data, check_new(out))
     before = release_before(plan, after, ledger=ledger is not None, simulation=False)
     with open_engine(engine) as workers, _opened(data, plan, progress) as rows:

@@ -67,10 +67,10 @@ class AnalystSide(Side):
             with archive.open("wb") as file:
                 async for chunk in request.stream():
                     await run_in_threadpool(file.write, chunk)
+            return await self.start(_opening(str(archive), "the uploaded archive", ours=True))
         except BaseException:
             shutil.rmtree(folder, ignore_errors=True)
             raise
-        return await self.start(_opening(str(archive), "the uploaded archive", ours=True))
 
     def open(self, body: Body) -> Work:
         """Open a release below the studio's folders, or at a loopback address."""
@@ -141,10 +141,12 @@ def open_release(request: dict[str, Any], report: Report) -> dict[str, Any]:
     report("fetching and checking every byte" if "://" in request["source"] else "checking every byte")
     workspace = Path(request["workspace"])
     tempfile.tempdir = str(workspace)
-    release = load(request["source"], largest=_LARGEST_UNPACKED)
-    release.check_values()
-    if request["ours"]:
-        Path(request["source"]).unlink()
+    try:
+        release = load(request["source"], largest=_LARGEST_UNPACKED)
+        release.check_values()
+    finally:
+        if request["ours"]:
+            Path(request["source"]).unlink()
     folder = release.path
     if folder.is_relative_to(workspace):
         folder = folder.rename(workspace / "release")
