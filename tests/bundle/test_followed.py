@@ -256,9 +256,11 @@ def other_counts(number):
 
     def change(table):
         wanted = 1 if number == 0 else last_round(table)
-        for row in table:
-            if row["round"] == wanted and row["column"] == "b" and row["lower"] < 0:
-                row["count"] += 900
+        leaves = [row for row in table if row["round"] == wanted and row["column"] == "b"][:-1]
+        for row, other in zip(leaves[: len(leaves) // 2], reversed(leaves), strict=False):  # as many rows as before
+            moved = row["count"] // 8
+            row["count"] -= moved
+            other["count"] += moved
         return table
 
     return change

@@ -332,7 +332,7 @@ def test_moments_with_other_noise_or_numbers_are_refused(make_plan, table, tmp_p
             hg.load(release.path)
 
 
-@pytest.mark.parametrize("change", ["negate", "four times"])
+@pytest.mark.parametrize("change", ["negate", "four times", "no squares"])
 def test_sums_that_rows_and_noise_cannot_make_are_refused(make_plan, table, tmp_path, change):
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -341,10 +341,30 @@ def test_sums_that_rows_and_noise_cannot_make_are_refused(make_plan, table, tmp_
     release = hg.publish(rows, make_plan(adaptive=False, clip_radius=0.7, budget={"mu": 3.0}), tmp_path / "r")
     part = release.path / "moments.parquet"
     honest = pq.read_table(part)
-    other = pc.negate(honest["value"]) if change == "negate" else pc.multiply(honest["value"], 4.0)
+    squares = pc.fill_null(pc.equal(honest["left"], honest["right"]), False)
+    other = {
+        "negate": pc.negate(honest["value"]),
+        "four times": pc.multiply(honest["value"], 4.0),
+        "no squares": pc.if_else(squares, 0.0, honest["value"]),
+    }[change]
     write_part(honest.set_column(honest.column_names.index("value"), "value", other), part)
     reseal(release.path)
     with pytest.raises(BundleError, match="rows and noise cannot make"):
+        hg.load(release.path)
+
+
+@pytest.mark.parametrize("factor", [0.0, 1.9])
+def test_counts_that_do_not_come_to_the_rows_are_refused(make_plan, table, tmp_path, factor):
+    import pyarrow.parquet as pq
+
+    release = hg.publish(pa.concat_tables([table] * 20), make_plan(budget={"mu": 2.0}), tmp_path / "r")
+    part = release.path / "marginals.parquet"
+    honest = pq.read_table(part)
+    last = honest["round"].to_numpy() == honest["round"].to_numpy().max()
+    counts = np.where(last, np.rint(factor * honest["count"].to_numpy()), honest["count"].to_numpy()).astype(np.int64)
+    write_part(honest.set_column(honest.column_names.index("count"), "count", pa.array(counts)), part)
+    reseal(release.path)
+    with pytest.raises(BundleError, match="more or fewer rows than there are"):
         hg.load(release.path)
 
 

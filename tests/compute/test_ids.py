@@ -57,6 +57,13 @@ def test_one_person_has_one_id_however_it_is_written():
 
 
 @pytest.mark.parametrize(
+    "word", ["9999-12-31T23:00:00-05:00", "0001-01-01T00:00:00+05:00", "2024-01-01T00:00:00+05:00"]
+)
+def test_a_moment_at_the_end_of_time_is_the_same_as_text(word):
+    assert canonical_id(datetime.fromisoformat(word), TEXT) == canonical_id(word, TEXT) is not None
+
+
+@pytest.mark.parametrize(
     "cell", [None, NAN, "", " ", "NA", "null", pd.NA, pd.NaT, float("inf"), 2.0**60, "1e30", b"\xff"]
 )
 def test_what_names_nobody_is_nobody(cell):

@@ -310,10 +310,21 @@ def test_a_ledger_where_everybody_may_write_a_journal_is_refused(tmp_path, monke
     beside.unlink()
     tmp_path.chmod(0o1777)
     for use in (ledger.summary, lambda: Ledger.create(tmp_path / "c", "two", mu_total=1.0)):
-        with pytest.raises(PrivacyRefusal, match="can be written by everybody"):
+        with pytest.raises(PrivacyRefusal, match="can be written by others"):
             use()
-    tmp_path.chmod(0o770)
+    tmp_path.chmod(0o755)
     assert ledger.summary().mu_total == 1.0
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a folder away")
+def test_a_ledger_where_a_group_may_write_a_journal_is_refused(tmp_path):
+    ledger = Ledger.create(tmp_path / "b", "one", mu_total=1.0)
+    os.chown(tmp_path, 0, 12345)
+    tmp_path.chmod(0o1775)
+    with pytest.raises(PrivacyRefusal, match="can be written by others"):
+        ledger.charge(Charge(0.5))
+    os.chown(tmp_path, 0, 0)  # a group of the owner's own
+    assert ledger.summary().mu_spent == 0
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root can give a file away")

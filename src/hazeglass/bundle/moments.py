@@ -269,16 +269,17 @@ def _check_noised(released: ReleasedMoments, stage: Stage, most: int, rows: int,
             raise BundleError("moments.parquet holds a number that is too large for any noise. Do not rely on it.")
         if not all(on_lattice(row, one / rows) for row in np.atleast_2d(found)):  # few at a time
             raise BundleError("moments.parquet holds a number off its lattice, without noise. Do not rely on it.")
-    if fine == 1 and not _of_rows_and_noise(released.second * rows, most * stage.longest**2, second):
+    if not _of_rows_and_noise(released.second * rows, most * stage.longest**2, second):
         raise BundleError("moments.parquet holds sums that rows and noise cannot make. Do not rely on it.")
 
 
 def _of_rows_and_noise(second: FloatArray, length: float, largest: float) -> bool:
-    """Whether sums of squares are not below 0, together no more than rows are long, and products half of that."""
+    """Whether sums of squares are not below 0, together no more than rows are long, and products no more than they."""
     own, reach = np.diag(second), largest - length
-    apart = np.abs(second - np.diag(own)).max()
-    whole = length + math.sqrt(own.size) * reach
-    return bool(own.min() >= -reach and own.sum() <= whole and apart <= length / 2 + reach)
+    whole, roots = length + math.sqrt(own.size) * reach, np.sqrt(np.maximum(own, 0.0) + reach)
+    apart = np.abs(second) - np.outer(roots, roots)
+    np.fill_diagonal(apart, 0.0)
+    return bool(own.min() >= -reach and own.sum() <= whole and apart.max() <= reach)
 
 
 # ------------------------------------------------------------------------------------------------------------ marginals
@@ -348,6 +349,10 @@ def marginals_from_arrow(table: pa.Table, manifest: Manifest, noise_sds: Sequenc
         adjacent = np.array_equal(low[1:], high[:-1]) and bool(np.all(np.diff(borders) > 0))
         if end - start < 2 or not adjacent or lower[end - 1] != 0 or upper[end - 1] != 0:
             raise wrong
+        whole, most = count[start:end].sum(), most_rows(manifest)  # every row is in one leaf, or missing
+        room = REACH * (noise_sds[k // p] + 2) * math.sqrt(end - start)
+        if not (most if manifest.persons is None else 0) - room <= whole <= most + room:
+            raise BundleError("marginals.parquet counts more or fewer rows than there are. Do not rely on it.")
         counts = Counts(borders, count[start : end - 1], float(count[end - 1]), noise_sds[k // p])
         rounds[k // p].append(counts)
     return rounds

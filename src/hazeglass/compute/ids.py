@@ -197,7 +197,10 @@ def _word(cell: Any) -> str | None:
         elif issubclass(kind, numbers.Integral):
             word = str(int(cell))
         elif issubclass(kind, datetime.datetime):
-            word = (cell if cell.tzinfo is None else cell.astimezone(datetime.UTC)).isoformat()
+            try:
+                word = (cell if cell.tzinfo is None else cell.astimezone(datetime.UTC)).isoformat()
+            except OverflowError:  # it is in the year 0 or 10000 in Greenwich, which text can say
+                word = cell.isoformat()
         elif issubclass(kind, np.datetime64):
             if np.isnat(cell) or np.datetime_data(cell.dtype)[0] == "Y":  # of a year text is a number
                 return None

@@ -232,7 +232,7 @@ class Ledger:
                 "another. Remove all names but one; `find -samefile` shows them."
             )
         try:
-            name = os.path.abspath(self.path)  # which is never a URI
+            name = os.path.realpath(self.path)  # what was looked at, and never a URI
             with closing(sqlite3.connect(name, timeout=_PATIENCE, isolation_level=None)) as connection:
                 # EXTRA is FULL and also syncs the folder, so that a power cut cannot bring a journal back.
                 connection.execute("PRAGMA synchronous = EXTRA")

@@ -295,10 +295,10 @@ def check_neighbours(path: Path, *, new: bool = False) -> None:
     real = Path(os.path.realpath(path))
     if real.name.endswith(_NEIGHBOURS):
         raise InputError(f"A ledger's name must not end in {', '.join(_NEIGHBOURS)}, got {path.name}. Choose another.")
-    if os.name == "posix" and real.parent.is_dir() and real.parent.stat().st_mode & stat.S_IWOTH:
+    if os.name == "posix" and real.parent.is_dir() and _is_shared(real.parent.stat()):
         raise PrivacyRefusal(
-            f"The ledger's folder {real.parent} can be written by everybody, who could take charges back by a file "
-            "beside the ledger. Keep the ledger in a folder of the publisher's own."
+            f"The ledger's folder {real.parent} can be written by others, who could take charges back by a file beside "
+            "the ledger. Keep the ledger in a folder that its owner alone may write (chmod go-w)."
         )
     for ending in _NEIGHBOURS:
         beside = real.with_name(real.name + ending)
@@ -323,6 +323,12 @@ def check_neighbours(path: Path, *, new: bool = False) -> None:
                 f"The file {beside.name} beside the ledger {path} is not a journal that its owner or you made, and "
                 "reading the ledger would use it up. Let the one who made it look, and keep a copy of both files."
             )
+
+
+def _is_shared(folder: os.stat_result) -> bool:
+    """Whether others than its owner may add files: everybody, or a group that is not the owner's own."""
+    of_group = bool(folder.st_mode & stat.S_IWGRP) and folder.st_gid != folder.st_uid
+    return of_group or bool(folder.st_mode & stat.S_IWOTH)
 
 
 def _is_journal(path: Path, ledger: Path) -> bool:
