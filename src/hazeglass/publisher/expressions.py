@@ -169,7 +169,10 @@ def thresholds(units: Any, lower: float, upper: float, cuts: FloatArray) -> Floa
         middle = (low >> 1) + (high >> 1) + (low & high & 1)
         reached = units(_unordered(middle)) >= cuts
         low, high = np.where(reached, low, np.minimum(middle + 1, high)), np.where(reached, middle, high)
-    return np.where(never, np.inf, np.where(always, -np.inf, _unordered(high)))
+    found = _unordered(high)
+    # Cells nearer to 0 than _TINY count as 0, and some engines do not read such a number in a query.
+    found = np.where((found > 0) & (found < _TINY), _TINY, np.where((found < 0) & (found > -_TINY), 0.0, found))
+    return np.where(never, np.inf, np.where(always, -np.inf, found))
 
 
 def _ordered(numbers: FloatArray) -> IntArray:
