@@ -125,7 +125,8 @@ def test_the_whole_journey_from_an_address(database, tmp_path):
 def test_synthetic_rows_come_from_the_noised_numbers_alone_and_go_back_as_a_table(meters, tmp_path):
     release = hg.publish(meters, plan_of("few", form="synthetic"), tmp_path / "r")
     assert release.table().num_rows == ROWS
-    back = meters.get_backend().create_table("made_up", ibis.memtable(release.table()))  # as docs/warehouse/index.md has it
+    made = ibis.memtable(release.table())  # as docs/warehouse/index.md has it
+    back = meters.get_backend().create_table("made_up", made)
     assert back.count().execute() == ROWS
     assert back.columns == tuple(release.table().column_names)
 
