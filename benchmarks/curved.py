@@ -30,7 +30,7 @@ from hazeglass.analyst.recover import graph_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.publisher.moments import publish_moments
-from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.noise import SecretBits
 from hazeglass.publisher.rows import Rows
 from nonlinear_graphs import FAMILIES, curved_rows
 

@@ -21,8 +21,8 @@ from hazeglass.bundle.manifest import Part
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.features.clipping import _normal_points
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.publish import write_moments
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.sums import PieceSums, Sums
 from simulate import SimulatedRelease, _Collector

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from scipy import stats
 
 from graphs import precision_of
-from hazeglass.features.latent import Link, latent_correlations, link_of
 from hazeglass.features.marginal import normal_means
+from hazeglass.features.scores import Link, latent_correlations, link_of
 
 FloatArray = npt.NDArray[np.float64]
 DATA = Path(os.environ.get("HAZEGLASS_DATA", Path(__file__).parents[1] / ".." / "shared" / "data"))

@@ -37,7 +37,7 @@ import numpy.typing as npt
 import hazeglass as hg
 from graphs import BOUND, FAMILIES, make_plan, precision_of, simulate, standardised_rows, true_partials
 from hazeglass.analyst.covariance import noise_of
-from hazeglass.analyst.folds import rows_of
+from hazeglass.analyst.select import rows_of
 
 FloatArray = npt.NDArray[np.float64]
 DELTA = 1e-6

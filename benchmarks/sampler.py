@@ -18,8 +18,7 @@ import sys
 import time
 
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
-from hazeglass.publisher.noise import draw, total_variation
-from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.noise import SecretBits, draw, total_variation
 
 TURNS = 5
 DRAWS = 10_000_000

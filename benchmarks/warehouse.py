@@ -24,7 +24,7 @@ from hazeglass.features.shaping import exact_map, first_shape, largest_entry
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.publisher.marginals import Encoder, exact_counts, publish_marginals
 from hazeglass.publisher.moments import exact_sums, stage_of
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.warehouse import QueriedRows
 

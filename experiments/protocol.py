@@ -8,8 +8,7 @@ import numpy.typing as npt
 from hazeglass.errors import UnboundedObjectiveError
 from hazeglass.glasso import graphical_lasso, nearest_psd_max_norm
 from hazeglass.guarantee.lattice import DiscreteGaussian
-from hazeglass.publisher.noise import draw
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits, draw
 
 __all__ = ["add_noise", "area", "corrected_covariance", "edges_of", "fit", "noise_sd", "scores_of"]
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
-from hazeglass.publisher import randomness
+from hazeglass.publisher import noise
 from hazeglass.publisher.plan import Plan
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -45,7 +45,7 @@ _SYSTEM = _RepeatableSystem()
 
 def pytest_configure():
     if not FRESH:
-        randomness.os = _SYSTEM
+        noise.os = _SYSTEM
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -14,9 +14,9 @@ from hazeglass.bundle.manifest import Part
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.publish import check_design, write_moments, write_table
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
 if TYPE_CHECKING:

@@ -15,11 +15,10 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from hazeglass.audit.certify import upper_rate
+from hazeglass.audit.attack import upper_rate
 from hazeglass.audit.run import Target, run_attacks
 from hazeglass.guarantee.lattice import DiscreteGaussian
-from hazeglass.publisher.noise import draw
-from hazeglass.publisher.randomness import BitSource, SeededBits
+from hazeglass.publisher.noise import BitSource, SeededBits, draw
 
 from ..cells import Cell, Results, Setup, read_recipe
 from ..pictures import OURS, WORSE, panels, save

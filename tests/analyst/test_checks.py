@@ -15,7 +15,7 @@ from hazeglass.analyst.penalty import Problem, given
 from hazeglass.analyst.pooling import StageMoments, pool
 from hazeglass.analyst.twins import inferred
 from hazeglass.errors import DistrustWarning
-from hazeglass.features.latent import link_of
+from hazeglass.features.scores import link_of
 from simulate import simulate
 
 P = 8

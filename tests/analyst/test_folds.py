@@ -7,7 +7,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.analyst import source
 from hazeglass.analyst.covariance import covariance_of, noise_of
-from hazeglass.analyst.folds import RowsInMemory, RowsOnDisk, Scatter, rows_of, scatter_of
+from hazeglass.analyst.select import RowsInMemory, RowsOnDisk, Scatter, rows_of, scatter_of
 from hazeglass.compute.engines import get_engine
 
 

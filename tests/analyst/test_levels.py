@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
+from hazeglass.analyst.blocks import level_evidence, strengths
 from hazeglass.analyst.covariance import covariance_of
 from hazeglass.analyst.inference import infer, pilot
-from hazeglass.analyst.levels import level_evidence, strengths
 from hazeglass.analyst.mixed import group_levels
 from hazeglass.analyst.noisy import LevelGroups
 from hazeglass.analyst.penalty import Problem

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from hazeglass.analyst.blocks import ridge_strength, shape_of, strength_ridge
 from hazeglass.analyst.covariance import covariance_of_moments
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.graph import Origin
@@ -10,7 +11,6 @@ from hazeglass.analyst.inference import infer, pilot
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.recover import graph_of
 from hazeglass.analyst.select import ebic
-from hazeglass.analyst.shape import ridge_strength, shape_of, strength_ridge
 from hazeglass.errors import RepairWarning
 
 

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from hazeglass.audit import jitter_attack
-from hazeglass.audit.certify import certify
+from hazeglass.audit.attack import certify
 from hazeglass.audit.moments_attack import attack_loop
 from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks, targets_of
 from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.publisher import clip, marginals, moments, noise, rows, sums, table
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher import marginals, moments, noise, rows, sums, table
+from hazeglass.publisher.noise import SeededBits
 
 RUNS = 1 << 16
 HONEST_ROWS, HONEST_SCORES, HONEST_SUMS = sums.lattice_rows, marginals.Encoder._scores, moments.exact_sums
@@ -80,7 +80,7 @@ def test_counts_that_get_no_noise_of_their_own_are_caught_in_a_whole_release(mon
 
 
 def test_too_little_noise_on_the_answers_of_the_radius_search_is_caught(monkeypatch):
-    monkeypatch.setattr(clip, "draw", lambda law, size, bits: noise.draw(type(law)(0.8 * law.scale), size, bits))
+    monkeypatch.setattr(sums, "draw", lambda law, size, bits: noise.draw(type(law)(0.8 * law.scale), size, bits))
     searches = [target("radius search", "person")]
     assert not run_attacks(searches, 2 * RUNS, bits=SeededBits(1)).findings[0].holds
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import beta, binom
 
 import hazeglass as hg
-from hazeglass.audit.certify import certify, upper_rate
+from hazeglass.audit.attack import certify, upper_rate
 
 
 def gaussian_scores(rng, mu, runs, statistics=1):

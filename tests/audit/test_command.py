@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import hazeglass as hg
 from hazeglass.audit import run
-from hazeglass.audit.certify import certify
+from hazeglass.audit.attack import certify
 from hazeglass.audit.run import AuditResult, Finding
 from hazeglass.cli.app import app
 from hazeglass.present.plots import plot_audit

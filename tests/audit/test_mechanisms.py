@@ -7,8 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hazeglass.audit.attack import attack_table, far_rows, lowest_bit, raw_rows
-from hazeglass.audit.certify import certify
+from hazeglass.audit.attack import attack_table, certify, far_rows, lowest_bit, raw_rows
 from hazeglass.audit.jitter_attack import attack_jitter
 from hazeglass.audit.moments_attack import (
     StepsAttack,
@@ -27,8 +26,8 @@ from hazeglass.guarantee.lattice import lattice_noise
 from hazeglass.guarantee.units import moments_distance
 from hazeglass.publisher import marginals, moments
 from hazeglass.publisher.moments import exact_sums, publish_moments
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
 # Fewer runs certify a smaller share of mu, the more so the smaller mu is.

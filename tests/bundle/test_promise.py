@@ -9,12 +9,11 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle.cells import check_spread
+from hazeglass.bundle.contents import check_spread
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.verify import parse_checksums, read_checksums
 from hazeglass.errors import BundleError
-from hazeglass.guarantee.explain import explain
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.gdp import GaussianDP, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, delta_slack, total_variation
 from hazeglass.guarantee.units import Unit
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import hazeglass as hg
-from hazeglass.audit.certify import certify
+from hazeglass.audit.attack import certify
 from hazeglass.glasso import components
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits
 
 ROOT = Path(__file__).parents[2]
 

@@ -8,7 +8,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import poisson
 
 from hazeglass.features.harmonics import cosines
-from hazeglass.features.latent import latent_correlations, link_of, link_through
+from hazeglass.features.scores import latent_correlations, link_of, link_through
 
 ROWS = 1_000_000
 KINDS = {

@@ -2,8 +2,7 @@
 
 import pytest
 
-from hazeglass.guarantee.explain import explain
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.gdp import GaussianDP, explain
 from hazeglass.guarantee.units import Unit
 
 

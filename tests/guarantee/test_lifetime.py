@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.budget import Charge, fits, remaining, spent
-from hazeglass.guarantee.lifetime import MOST_PERIODS, Lifetime, running_count_weight
+from hazeglass.guarantee.budget import MOST_PERIODS, Charge, Lifetime, fits, remaining, running_count_weight, spent
 from hazeglass.guarantee.units import Unit, moments_distance
 
 

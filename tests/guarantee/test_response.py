@@ -7,7 +7,7 @@ import pytest
 from scipy.special import ndtr, ndtri
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.response import NUMBERS, RandomisedResponse
+from hazeglass.guarantee.gdp import NUMBERS, RandomisedResponse
 
 
 def tradeoff_corners(law):

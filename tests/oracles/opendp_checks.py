@@ -14,8 +14,7 @@ from scipy import stats
 
 from hazeglass.guarantee.gdp import GaussianDP
 from hazeglass.guarantee.lattice import DiscreteGaussian
-from hazeglass.publisher.noise import draw
-from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.noise import SecretBits, draw
 
 dp.enable_features("contrib")
 

@@ -9,7 +9,7 @@ import numba, numpy as np
 assert numba.config.BOUNDSCHECK == 1
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
 from hazeglass.publisher.noise import draw
-from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.noise import SecretBits
 
 for family in (RoundedGaussian, DiscreteGaussian):
     for scale in (0.5, 3.0, 300.0, 123456.789):

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 import hazeglass as hg
 from hazeglass.bundle.moments import whole_scale
 from hazeglass.guarantee.lattice import lattice_noise
-from hazeglass.guarantee.units import counts_distance
-from hazeglass.publisher import clip, marginals, moments, noise, publish, table
+from hazeglass.guarantee.units import SEARCH_STEPS, counts_distance
+from hazeglass.publisher import marginals, moments, noise, publish, sums, table
 from hazeglass.publisher.ledger import Ledger
 from simulate import simulate
 
@@ -42,7 +42,7 @@ def drawn(monkeypatch):
         record.append((law, size))
         return noise.draw(law, size, bits)
 
-    for module in (marginals, moments, clip, table):
+    for module in (marginals, moments, sums, table):
         monkeypatch.setattr(module, "draw", recording)
     return record
 
@@ -89,7 +89,7 @@ def test_counts_and_moments_are_drawn_with_at_least_the_noise_they_state(make_pl
     search = release.manifest.radius_search
     if search is not None:
         (law, size) = drawn.pop(0)
-        assert size == clip.SEARCH_STEPS
+        assert size == SEARCH_STEPS
         assert law.scale == search.noise_scale >= math.sqrt(size) / search.mu
     for stage in release.manifest.stages:
         p = stage.size

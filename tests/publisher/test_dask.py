@@ -185,7 +185,7 @@ def keys(monkeypatch):
         drawn.append(draw(size))
         return drawn[-1]
 
-    monkeypatch.setattr("hazeglass.publisher.randomness.os.urandom", urandom)
+    monkeypatch.setattr("hazeglass.publisher.noise.os.urandom", urandom)
     return drawn
 
 

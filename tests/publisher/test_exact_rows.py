@@ -18,11 +18,11 @@ from hazeglass.features.scores import STEPS, score_table
 from hazeglass.features.shaping import Shape, exact_map, first_shape, largest_entry
 from hazeglass.publisher import marginals
 from hazeglass.publisher import sums as exact
-from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.marginals import Encoder, _words, exact_counts, standard_of
 from hazeglass.publisher.moments import exact_sums, stage_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Cells, Rows
+from hazeglass.publisher.sums import clip_to_lattice
 
 COLUMNS = (
     Column("a", "continuous", -4.0, 4.0),

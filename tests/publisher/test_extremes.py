@@ -16,11 +16,11 @@ import hazeglass as hg
 from hazeglass.errors import HazeglassError, InputError, PlanError
 from hazeglass.guarantee.lattice import TAIL_SCALES, lattice_noise
 from hazeglass.guarantee.units import Unit
-from hazeglass.publisher.clip import answer_noise, radius_grid, search_radius
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.moments import design_stages
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.sums import answer_noise, radius_grid, search_radius
 from hazeglass.publisher.table import TableMechanism
 from simulate import simulate
 

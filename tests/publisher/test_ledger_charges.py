@@ -16,8 +16,8 @@ from hazeglass.errors import BudgetExceededError, BundleError, DataError, Output
 from hazeglass.guarantee.budget import Charge
 from hazeglass.guarantee.units import UNITS, Unit
 from hazeglass.publisher.ledger import Account, AnnouncedBits, Ledger, charged
+from hazeglass.publisher.noise import SecretBits
 from hazeglass.publisher.publish import rehearse
-from hazeglass.publisher.randomness import SecretBits
 
 
 @pytest.fixture

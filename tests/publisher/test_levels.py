@@ -16,7 +16,7 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Levels, Marginal, first_borders, needs_another_look, next_borders
 from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.moments import most_draws, publish_moments
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from simulate import simulate
 

@@ -10,8 +10,8 @@ from hazeglass.compute.tables import open_table
 from hazeglass.features.marginal import MOST_ROUNDS, first_borders
 from hazeglass.guarantee.units import counts_distance
 from hazeglass.publisher.marginals import Encoder, count_noise, exact_counts
+from hazeglass.publisher.noise import SecretBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import SecretBits
 from hazeglass.publisher.rows import Rows
 from simulate import simulate
 

@@ -12,10 +12,10 @@ from hazeglass.compute.tables import open_table
 from hazeglass.features.shaping import MOST_STAGES, first_shape, largest_entry, next_shape
 from hazeglass.guarantee.units import Unit, moments_distance
 from hazeglass.publisher import moments as module
-from hazeglass.publisher.clip import clip_to_lattice
 from hazeglass.publisher.marginals import Encoder
-from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.noise import SecretBits
 from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.sums import clip_to_lattice
 from simulate import simulate
 
 
@@ -264,10 +264,10 @@ SLACK = {
 @pytest.mark.parametrize("name", SLACK)
 def test_no_release_takes_more_draws_than_its_slack_is_stated_for(make_plan, monkeypatch, name):
     from hazeglass.guarantee.lattice import total_variation
-    from hazeglass.publisher import clip, marginals
+    from hazeglass.publisher import marginals, sums
 
     losses, draw = [], module.draw
-    for user in (module, marginals, clip):
+    for user in (module, marginals, sums):
         monkeypatch.setattr(user, "draw", lambda law, size, bits: losses.append((law, size)) or draw(law, size, bits))
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(200, 1)) + rng.normal(size=(200, 3))

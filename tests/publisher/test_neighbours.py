@@ -21,11 +21,11 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Levels, Marginal, first_borders, next_borders
 from hazeglass.features.shaping import BOX, Shape, exact_map, first_shape, largest_entry
 from hazeglass.guarantee.units import count_weight, counts_distance, moments_distance
-from hazeglass.publisher.clip import lattice_rows
 from hazeglass.publisher.marginals import Encoder, exact_counts, standard_of
 from hazeglass.publisher.moments import exact_sums, plain_stage, stage_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.sums import lattice_rows
 
 KINDS = (
     Column("smooth", "continuous", -3.0, 3.0),

@@ -11,11 +11,16 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, cumulative_thresholds, exp_neg
+from hazeglass.guarantee.lattice import (
+    DiscreteGaussian,
+    RoundedGaussian,
+    cumulative_thresholds,
+    exp_neg,
+    total_variation,
+)
 from hazeglass.publisher import noise as module
 from hazeglass.publisher.kernels import _survives, staircase
-from hazeglass.publisher.noise import draw, total_variation
-from hazeglass.publisher.randomness import SecretBits, SeededBits
+from hazeglass.publisher.noise import SecretBits, SeededBits, draw
 from lattice_tails import tail
 
 FAMILIES = [RoundedGaussian, DiscreteGaussian]

@@ -16,7 +16,7 @@ from hazeglass.compute.ids import canonical_id
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError, PlanError
-from hazeglass.publisher.persons import among_first
+from hazeglass.publisher.choice import among_first
 from hazeglass.publisher.rows import Rows
 
 IDS = ["p1", "p2", "p1", "p1", "p3", "p2", "p1"]

@@ -10,8 +10,7 @@ import pytest
 
 from hazeglass.errors import InputError
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.publisher.noise import draw
-from hazeglass.publisher.randomness import SecretBits, SeededBits, keystream
+from hazeglass.publisher.noise import SecretBits, SeededBits, draw, keystream
 
 
 def blocks(key: str, nonce: str, counter: int, count: int) -> str:
@@ -172,7 +171,7 @@ def test_secret_words_come_from_a_key_of_256_bits_asked_for_each_call(monkeypatc
         asked.append(size)
         return bytes(range(len(asked), len(asked) + size))
 
-    monkeypatch.setattr("hazeglass.publisher.randomness.os.urandom", urandom)
+    monkeypatch.setattr("hazeglass.publisher.noise.os.urandom", urandom)
     first, second = SecretBits().uint64(9), SecretBits().uint64(9)
     assert asked == [32, 32]
     assert not np.intersect1d(first, second).size
@@ -210,7 +209,7 @@ def test_drawing_works_where_no_cache_can_be_written(tmp_path):
     code = (
         "from hazeglass.guarantee.lattice import RoundedGaussian\n"
         "from hazeglass.publisher.noise import draw\n"
-        "from hazeglass.publisher.randomness import SeededBits\n"
+        "from hazeglass.publisher.noise import SeededBits\n"
         "import numba.core.caching as c\n"
         "c.CacheImpl._locator_classes = []\n"
         "print(draw(RoundedGaussian(3.0), 4, SeededBits(1)).tolist())\n"

@@ -16,7 +16,7 @@ from hazeglass.features.shaping import first_shape
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.publisher.marginals import publish_marginals
 from hazeglass.publisher.moments import column_encoder, exact_sums, stage_of
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.stacks import stacked
 
@@ -47,7 +47,7 @@ def made(plan, table, **options):
 def by_hand(plan, stage, encoder, rows, ends):
     """Every stack by itself, row by row."""
     lags, total, second, count = plan.stacked, 0, 0, 0
-    from hazeglass.publisher.clip import clip_to_lattice
+    from hazeglass.publisher.sums import clip_to_lattice
 
     (block,) = rows.blocks()
     x = np.empty((3, rows.n))

@@ -9,9 +9,9 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.errors import PlanError
+from hazeglass.guarantee.gdp import RandomisedResponse
 from hazeglass.guarantee.lattice import lattice_noise
-from hazeglass.guarantee.response import RandomisedResponse
-from hazeglass.publisher.randomness import SecretBits
+from hazeglass.publisher.noise import SecretBits
 from hazeglass.publisher.table import TableMechanism
 
 INTEGERS = [{"name": "k", "kind": "integer", "lower": 0, "upper": 20}]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from starlette.testclient import TestClient
 
-from hazeglass.studio.folders import Folders
+from hazeglass.studio.guard import Folders
 from hazeglass.studio.jobs import ENDED, Jobs
 from hazeglass.studio.server import Settings, make_app
 

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from hazeglass.errors import InputError
-from hazeglass.studio.folders import Folders, OutsideError
+from hazeglass.studio.guard import Folders, OutsideError
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import itertools
 
 import pytest
 
-from hazeglass.studio.folders import Folders
+from hazeglass.studio.guard import Folders
 from hazeglass.studio.server import Settings, make_app
 
 from .conftest import BASE, HOST, ORIGIN, SECRET, TOKEN, UPLOAD, make_client, page_secret, ticketed

@@ -37,15 +37,14 @@ from hazeglass.features.marginal import (
 )
 from hazeglass.features.shaping import BOX, first_shape, largest_entry, next_shape
 from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.guarantee.lattice import RoundedGaussian
+from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import bisect_radius, questions, radius_grid
 from hazeglass.publisher import publish
-from hazeglass.publisher.clip import answer_noise
 from hazeglass.publisher.marginals import Encoder, count_noise, marginals_share, standard_of
 from hazeglass.publisher.moments import NoisyMoments, add_noise, plain_stage, stage_of
-from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.noise import SeededBits, draw
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.sums import answer_noise
 
 SEED = 20_25
 Files = Mapping[str, bytes]

@@ -10,7 +10,7 @@ import hazeglass as hg
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.publisher.moments import publish_moments
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from simulate import simulate
 

@@ -44,12 +44,11 @@ from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BundleError, DataError, PlanError
 from hazeglass.features.shaping import Shape
 from hazeglass.guarantee.units import UNITS
-from hazeglass.publisher import clip, marginals, moments, parts, publish
+from hazeglass.publisher import marginals, moments, parts, publish, sums
 from hazeglass.publisher import sums as exact
 from hazeglass.publisher.moments import _draw
-from hazeglass.publisher.noise import draw
+from hazeglass.publisher.noise import SeededBits, draw
 from hazeglass.publisher.plan_file import PLAN_SCHEMA
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Cells, Rows
 from hazeglass.publisher.sums import PieceSums
 from simulate import simulate
@@ -416,8 +415,8 @@ def answers(plan, followed, blocks, labels):
     assert rows == labels.size
     with drawn_for(labels):
         if followed.search is not None:
-            grid = clip.radius_grid(len(plan.columns))
-            within = np.cumsum(clip._PieceLengths(tuple(grid))(cells, 0, iter(blocks)))
+            grid = sums.radius_grid(len(plan.columns))
+            within = np.cumsum(sums._PieceLengths(tuple(grid))(cells, 0, iter(blocks)))
             yield within[[int(np.argmin(np.abs(grid - radius))) for radius, _ in followed.search.answers]]
         for asked in followed.rounds:
             work = marginals._PieceCounts(tuple(one[1:-1] for one in asked.borders))
@@ -468,7 +467,7 @@ def check_noise_of_moments(name, base):
     followed = follow(plan, public, base)
     exact = own_answers(name, followed)
     if followed.search is not None:
-        noise = clip.RoundedGaussian(followed.search.noise_scale)
+        noise = sums.RoundedGaussian(followed.search.noise_scale)
         noisy = exact.pop(0) + draw(noise, len(followed.search.answers), Bits())
         assert [answer for _, answer in followed.search.answers] == noisy.tolist()
     for asked, one in zip([*followed.rounds, *followed.stages], exact, strict=True):

@@ -12,9 +12,9 @@ import hazeglass as hg
 from hazeglass.compute import tables
 from hazeglass.compute.engines import Serial
 from hazeglass.publisher import marginals, moments
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_file import PLAN_SCHEMA
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 
 from .layouts import PLANS, make_plan

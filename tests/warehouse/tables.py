@@ -16,9 +16,9 @@ from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import closing
 from hazeglass.publisher import marginals, moments
 from hazeglass.publisher.expressions import PRIME
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.queries import draws_of
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.warehouse import QueriedRows
 

@@ -17,12 +17,12 @@ from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import Layers, Warehouse, of_warehouse
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.units import moments_distance
-from hazeglass.publisher import clip, warehouse
+from hazeglass.publisher import sums, warehouse
 from hazeglass.publisher.expressions import Search, thresholds, whole_map
 from hazeglass.publisher.marginals import exact_counts
 from hazeglass.publisher.moments import exact_sums, publish_moments, stage_of
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.queries import add_stage, draws_of
-from hazeglass.publisher.randomness import SeededBits
 from hazeglass.publisher.warehouse import QueriedRows
 
 from .tables import COLUMNS, KEY, PLANS, QUOTED, check_equal, file_rows, plan_of, table
@@ -85,9 +85,9 @@ def test_stages_with_a_map_have_the_same_sums(monkeypatch):
 
 def test_a_bought_radius_counts_the_same_rows(data, meters):
     plan = plan_of("bought radius")
-    grid = clip.radius_grid(len(plan.columns))
-    here = clip.rows_within(file_rows(plan, data)[0], grid, Serial())
-    np.testing.assert_array_equal(here, clip.rows_within(QueriedRows(plan, open_table(meters)), grid, Serial()))
+    grid = sums.radius_grid(len(plan.columns))
+    here = sums.rows_within(file_rows(plan, data)[0], grid, Serial())
+    np.testing.assert_array_equal(here, sums.rows_within(QueriedRows(plan, open_table(meters)), grid, Serial()))
 
 
 def test_counts_ask_no_more_of_a_row_where_there_are_more_borders(data, meters, monkeypatch):
@@ -295,7 +295,7 @@ def test_a_row_that_an_engine_leaves_outside_the_ball_is_not_counted(data, meter
     plan = plan_of("one stage", clip_radius=0.5)
     stage, rows = plain_stage(plan, ROWS, 1.0), QueriedRows(plan, open_table(meters))
     right = rows.sums(stage, Encoder("public", "columns"), None)
-    monkeypatch.setattr(queries, "inner_radius", lambda *of: 1.5 * clip.inner_radius(*of))
+    monkeypatch.setattr(queries, "inner_radius", lambda *of: 1.5 * sums.inner_radius(*of))
     wrong = rows.sums(stage, Encoder("public", "columns"), None)
     limit = ROWS * (stage.radius * stage.steps) ** 2
     assert np.trace(wrong[1]) < np.trace(right[1]) <= limit

@@ -14,7 +14,7 @@ from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import Warehouse, _refuse, closing
 from hazeglass.errors import DataError, InputError
 from hazeglass.publisher.moments import publish_moments
-from hazeglass.publisher.randomness import SeededBits
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.warehouse import QueriedRows
 
 from .tables import COLUMNS, PLANS, QUOTED, check_equal, plan_of, table

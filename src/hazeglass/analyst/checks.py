@@ -22,8 +22,8 @@ from scipy.special import ndtr
 
 from hazeglass.analyst.pooling import Pooled, StageMoments, gained, is_loud, pool
 from hazeglass.analyst.scored import cumulative_noise
-from hazeglass.features.latent import Link
 from hazeglass.features.marginal import Marginal
+from hazeglass.features.scores import Link
 from hazeglass.features.shaping import OTHER_SHAPE
 from hazeglass.glasso.linalg import FloatArray
 

@@ -77,7 +77,7 @@ class GraphDiff:
 
     def plot(self, *, size: tuple[float, float] | None = None, save: str | Path | None = None) -> Any:
         """Draw both graphs with the same places for their nodes, and what changed; returns a matplotlib Figure."""
-        from hazeglass.present.diff import plot_diff
+        from hazeglass.present.beside import plot_diff
 
         return plot_diff(self.names, self.edges, self.fit, size=size, save=save)
 
@@ -88,7 +88,7 @@ class GraphDiff:
         return save_diff(self, Path(out))
 
     def _repr_html_(self) -> str:
-        from hazeglass.present.diff import diff_page
+        from hazeglass.present.beside import diff_page
         from hazeglass.present.pages import Page
 
         return Page(diff_page(self.names, self.edges, self.fit))._repr_html_()

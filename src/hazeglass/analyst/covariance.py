@@ -17,11 +17,11 @@ from scipy.special import ndtr
 
 from hazeglass.analyst import checks
 from hazeglass.analyst.error_model import ErrorModel
-from hazeglass.analyst.folds import scatter_of
 from hazeglass.analyst.mixed import mixed_covariance
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked, score_in_cosines
 from hazeglass.analyst.pooling import Pooled, StageMoments, pool
 from hazeglass.analyst.scored import Presence, block_correlations, correlations, drawn_scores
+from hazeglass.analyst.select import scatter_of
 from hazeglass.analyst.series import SeasonNoise
 from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import ReleasedMoments, pooled_rows
@@ -29,9 +29,8 @@ from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine, Serial
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import cosines
-from hazeglass.features.latent import Link, link_of, link_through
-from hazeglass.features.levels import LevelMoments
 from hazeglass.features.marginal import Levels, Marginal
+from hazeglass.features.scores import LevelMoments, Link, link_of, link_through
 from hazeglass.glasso.linalg import FloatArray
 
 _NEARLY_SMOOTH, _SOME_CLIPPED = 0.98, 0.002  # attenuations and rows from which simulation is worth its time

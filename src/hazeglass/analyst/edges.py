@@ -7,11 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.analyst.blocks import pair_kinds, ridge_strength, strengths
 from hazeglass.analyst.inference import PairInference
-from hazeglass.analyst.levels import pair_kinds, strengths
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Choice
-from hazeglass.analyst.shape import ridge_strength
 from hazeglass.errors import DistrustWarning, warn
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import block_norms

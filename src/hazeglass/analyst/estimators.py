@@ -15,9 +15,8 @@ from sklearn.model_selection import check_cv
 from sklearn.utils.validation import validate_data
 
 from hazeglass.analyst.covariance import covariance_of_rows, noise_matrix
-from hazeglass.analyst.folds import RowsInMemory
 from hazeglass.analyst.penalty import GRID, Choice, Problem, Weights, given
-from hazeglass.analyst.select import cross_validate, ebic, stars
+from hazeglass.analyst.select import RowsInMemory, cross_validate, ebic, stars
 from hazeglass.errors import InputError
 
 _SCORING = {"likelihood": "cv", "mse": "mse"}

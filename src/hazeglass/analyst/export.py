@@ -12,7 +12,7 @@ import numpy as np
 
 from hazeglass._files import new_file
 from hazeglass._version import __version__
-from hazeglass.bundle.cells import as_words, level_words
+from hazeglass.bundle.contents import as_words, level_words
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, OutputError
 from hazeglass.glasso.linalg import FloatArray
@@ -105,7 +105,7 @@ def save(graph: Graph, out: Path, *, all_pairs: bool = False) -> Path:
 
 def save_diff(diff: GraphDiff, out: Path) -> Path:
     """Write diff.csv, diff.json and diff.html into the new folder `out`."""
-    from hazeglass.present.diff import diff_page
+    from hazeglass.present.beside import diff_page
 
     with new_folder(out) as folder:
         write_csv(diff.edges, folder / "diff.csv")

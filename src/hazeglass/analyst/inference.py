@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
+from hazeglass.analyst.blocks import BlockInference, block_scale, level_evidence, level_test, ordered_pairs, pair_kinds
 from hazeglass.analyst.error_model import (
     BENDING,
     BLUR,
@@ -31,11 +32,9 @@ from hazeglass.analyst.error_model import (
     block_sandwich,
     own_blocks,
 )
-from hazeglass.analyst.levels import level_evidence, level_test, ordered_pairs, pair_kinds
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Problem
 from hazeglass.analyst.select import Refit
-from hazeglass.analyst.shape import BlockInference, block_scale
 from hazeglass.errors import SolverInputError
 from hazeglass.glasso import Solution
 from hazeglass.glasso.distance import psd_distance

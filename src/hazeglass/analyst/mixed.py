@@ -26,8 +26,8 @@ from hazeglass.analyst.noisy import LevelGroups, NoisyCovariance
 from hazeglass.analyst.pooling import Pooled, Undone
 from hazeglass.analyst.scored import Presence
 from hazeglass.features.clipping import widen
-from hazeglass.features.levels import LevelMoments, shares_of
 from hazeglass.features.marginal import Levels
+from hazeglass.features.scores import LevelMoments, shares_of
 from hazeglass.glasso.linalg import FloatArray
 
 _SURE_OF_SHARE = 5.0  # a level whose share is not so many standard errors is told apart from no other

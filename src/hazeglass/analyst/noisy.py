@@ -27,7 +27,7 @@ from hazeglass.analyst.error_model import ErrorModel, block_sandwich, own_blocks
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES, cosines, to_features
-from hazeglass.features.latent import normal_density
+from hazeglass.features.scores import normal_density
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import spread
 from hazeglass.guarantee.lattice import RoundedGaussian, lattice_noise

@@ -10,17 +10,16 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS
+from hazeglass.analyst.blocks import BlockInference, odds_tables, shape_of, strength_ridge
 from hazeglass.analyst.covariance import Measured
 from hazeglass.analyst.edges import CERTAINTY, disagreement_record, doubted, edge_table, without_certainty
 from hazeglass.analyst.graph import FitRecord, Graph, Origin
 from hazeglass.analyst.inference import PairInference
-from hazeglass.analyst.levels import odds_tables
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Choice, Problem, Weights, given
 from hazeglass.analyst.select import cross_validate, ebic, stars
 from hazeglass.analyst.series import Past, arrows, past_of
 from hazeglass.analyst.several import Several, disagreement, is_several
-from hazeglass.analyst.shape import BlockInference, shape_of, strength_ridge
 from hazeglass.analyst.source import Source, source_of
 from hazeglass.analyst.twins import inferred
 from hazeglass.compute.engines import Engine, open_engine, single_threaded_if_small, spoken

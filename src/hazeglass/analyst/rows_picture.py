@@ -16,8 +16,8 @@ from hazeglass.bundle.synthetic import NormalRows
 from hazeglass.errors import DataError, InputError, quotes_no_cell
 from hazeglass.features.marginal import Marginal
 from hazeglass.markov.tables import of_normals
+from hazeglass.present.beside import Margin, PairOfTables, synthetic_page
 from hazeglass.present.pages import Page
-from hazeglass.present.synthetic_page import Margin, PairOfTables, synthetic_page
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -1,7 +1,7 @@
 """From the pooled covariance of scores to correlations of what lies behind them, with every error that enters.
 
 Three things stand between the two: missing cells, whose scores say nothing, so that a pair keeps only the share pi_ij
-of rows where both are present; coarse columns, whose scores say less than the column (features/latent.py); and the
+of rows where both are present; coarse columns, whose scores say less than the column (features/scores.py); and the
 marginals' own error. For smooth columns that error cancels when scores are divided by their released deviation. For
 coarse ones it leaves a relative error kappa in all correlations of the column, which acts on partial correlations as
 an error -2 kappa of the diagonal would (docs/maths/scores.md).
@@ -18,8 +18,8 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from hazeglass.analyst.noisy import NoisyCovariance
-from hazeglass.features.latent import Link, latent_correlations, normal_density
 from hazeglass.features.marginal import Marginal
+from hazeglass.features.scores import Link, latent_correlations, normal_density
 from hazeglass.glasso.linalg import FloatArray
 from hazeglass.glasso.penalty import spread
 

@@ -12,9 +12,9 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from hazeglass.analyst.covariance import covariance_of, covariance_of_rows, noise_matrix, stacks_of, stacks_of_rows
-from hazeglass.analyst.folds import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.analyst.graph import Origin
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked, covariance_of_features, observed_variances, some_of
+from hazeglass.analyst.select import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.analyst.series import still_in_time
 from hazeglass.bundle.manifest import CellNoise
 from hazeglass.bundle.reader import Release, load

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.cells import as_words
 from hazeglass.bundle.columns import ABSENCE, Column, unit_step
+from hazeglass.bundle.contents import as_words
 from hazeglass.bundle.fields import FieldRows
 from hazeglass.bundle.manifest import Manifest, SyntheticNote
 from hazeglass.bundle.moments import ReleasedMoments

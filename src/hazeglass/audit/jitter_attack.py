@@ -19,8 +19,8 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Marginal, first_borders
 from hazeglass.features.shaping import first_shape
 from hazeglass.publisher.moments import add_noise, column_encoder, stage_of
+from hazeglass.publisher.noise import BitSource, SeededBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource, SeededBits
 from hazeglass.publisher.rows import Cells
 
 VALUES = 4  # of every column, from 0: the first and the last are rare

@@ -29,8 +29,7 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import first_borders
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.units import RADIUS_SHARE
-from hazeglass.publisher.clip import private_radius, radius_grid, rows_within, search_radius
+from hazeglass.guarantee.units import RADIUS_SHARE, radius_grid
 from hazeglass.publisher.marginals import Encoder, count_noise
 from hazeglass.publisher.moments import (
     Drawn,
@@ -43,9 +42,10 @@ from hazeglass.publisher.moments import (
     seasons_encoder,
     stage_of,
 )
+from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Rows
+from hazeglass.publisher.sums import private_radius, rows_within, search_radius
 from hazeglass.publisher.warehouse import QueriedRows
 
 StageKind = Literal["first", "shaped", "presence"]

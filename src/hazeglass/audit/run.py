@@ -16,10 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from hazeglass.audit.attack import Attack, Together, attack_table
-from hazeglass.audit.certify import Certificate, certify
+from hazeglass.audit.attack import Attack, Certificate, Together, attack_table, certify
 from hazeglass.audit.jitter_attack import attack_jitter
-from hazeglass.audit.lifetime_attack import attack_lifetime
 from hazeglass.audit.moments_attack import (
     StageKind,
     attack_counts,
@@ -28,14 +26,14 @@ from hazeglass.audit.moments_attack import (
     attack_row_number,
     attack_stage,
 )
-from hazeglass.audit.series_attack import attack_series, attack_stacks
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
+from hazeglass.audit.time_attack import attack_lifetime, attack_series, attack_stacks
 from hazeglass.bundle.columns import Column, origins
 from hazeglass.errors import InputError
 from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.units import UNITS, UnitName, counts_distance
+from hazeglass.publisher.noise import BitSource, SecretBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource, SecretBits
 
 CONFIDENCE = 0.999
 MUS = (0.5, 1.0, 2.0)

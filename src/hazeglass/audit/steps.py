@@ -20,12 +20,12 @@ from hazeglass.audit.attack import far_rows, raw_rows
 from hazeglass.bundle.manifest import Stage
 from hazeglass.compute.engines import get_engine
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.publisher.clip import lattice_rows
 from hazeglass.publisher.marginals import Encoder, exact_counts, noisy_counts
 from hazeglass.publisher.moments import NoisyMoments, add_noise, exact_sums
+from hazeglass.publisher.noise import BitSource
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Cells, Rows
+from hazeglass.publisher.sums import lattice_rows
 
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]

@@ -26,7 +26,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.audit.certify import Certificate
+from hazeglass.audit.attack import Certificate
 from hazeglass.bundle.columns import Column, origins
 from hazeglass.errors import HazeglassError
 from hazeglass.guarantee.units import table_distance

@@ -17,7 +17,7 @@ from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.registry import Publication
 from hazeglass.bundle.sign import Signature
 from hazeglass.errors import BundleError, HazeglassWarning, warn
-from hazeglass.guarantee.explain import explain
+from hazeglass.guarantee.gdp import explain
 from hazeglass.present.statement import statement, summary_html
 
 _FIRST_OF_FORMAT = [0, 3]

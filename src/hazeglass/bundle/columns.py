@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.errors import BoundsMissingError, PlanError, did_you_mean
-from hazeglass.guarantee.response import RandomisedResponse
+from hazeglass.guarantee.gdp import RandomisedResponse
 
 Scale = Literal["scores", "linear", "public"]
 Kind = Literal["continuous", "integer", "ordinal", "categorical", "binary"]

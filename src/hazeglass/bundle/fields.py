@@ -19,8 +19,8 @@ from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.targets import FLOOR, Cells, cells_of, kept_of, numbers_of, present
 from hazeglass.features.harmonics import DEGREES
-from hazeglass.features.levels import LevelMoments, shares_of
 from hazeglass.features.marginal import Levels, Marginal
+from hazeglass.features.scores import LevelMoments, shares_of
 from hazeglass.markov import tables
 from hazeglass.markov.draw import Check, check, draw
 from hazeglass.markov.field import Field, Tables, fit

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from hazeglass.bundle.cells import REACH
 from hazeglass.bundle.columns import origins
+from hazeglass.bundle.contents import REACH
 from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
 from hazeglass.bundle.moments import ReleasedMoments, most_rows, running_rows
 from hazeglass.errors import BundleError
@@ -31,7 +31,7 @@ from hazeglass.features.marginal import (
     often_missing,
 )
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape
-from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
+from hazeglass.guarantee.budget import Lifetime, running_count_weight
 from hazeglass.guarantee.units import (
     RADIUS_QUANTILE,
     RADIUS_SHARE,

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.cells import REACH, on_lattice
-from hazeglass.bundle.manifest import Column, Manifest, Stage
-from hazeglass.bundle.series import SEASON_NAMES, Series
+from hazeglass.bundle.contents import REACH, on_lattice
+from hazeglass.bundle.manifest import SEASON_NAMES, Column, Manifest, Series, Stage
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
 from hazeglass.features.marginal import MOST_LEAVES
+from hazeglass.guarantee.budget import Lifetime
 from hazeglass.guarantee.lattice import RoundedGaussian
-from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import Unit
 
 if TYPE_CHECKING:

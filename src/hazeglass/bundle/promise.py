@@ -24,7 +24,7 @@ from hazeglass.bundle.verify import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.shaping import BOX, LARGEST_LINEAR, MOST_STAGES
-from hazeglass.guarantee.explain import LARGEST_DELTA, explain
+from hazeglass.guarantee.gdp import LARGEST_DELTA, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, LatticeNoise, delta_slack, lattice_noise, total_variation
 from hazeglass.guarantee.units import (
     CELL_UNITS,

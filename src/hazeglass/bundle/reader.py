@@ -21,7 +21,14 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.catalogue import Described, check_derived
-from hazeglass.bundle.cells import bytes_per_cell, check_cells, check_spread, in_words
+from hazeglass.bundle.contents import (
+    bytes_per_cell,
+    check_cells,
+    check_dictionaries,
+    check_pages,
+    check_spread,
+    in_words,
+)
 from hazeglass.bundle.fields import FieldRows
 from hazeglass.bundle.followed import check_followed, known_columns
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
@@ -40,7 +47,6 @@ from hazeglass.bundle.moments import (
     most_counts,
     running_moments,
 )
-from hazeglass.bundle.pages import check_dictionaries, check_pages
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
 from hazeglass.bundle.synthetic import NormalRows, check_synthetic, synthetic_rows, warn_of

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from hazeglass.errors import InputError
-from hazeglass.guarantee.explain import explain
+from hazeglass.guarantee.gdp import explain
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest

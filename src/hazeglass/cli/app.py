@@ -11,11 +11,10 @@ from typer.core import TyperGroup
 
 from hazeglass._files import check_new_file, new_file
 from hazeglass.cli.doctor import doctor
-from hazeglass.cli.graphs import compare, recover
+from hazeglass.cli.graphs import compare, recover, synthesize
 from hazeglass.cli.plans import ledger_app, plan_app
 from hazeglass.cli.releases import export, key_app, pack, publish, registry, verify
 from hazeglass.cli.reproduce import datasets, reproduce
-from hazeglass.cli.synthesize import synthesize
 from hazeglass.cli.terminal import Printer, clear_errors, first_sentence, group, moving, plain, speaking, table
 from hazeglass.errors import InputError, MissingExtraError
 

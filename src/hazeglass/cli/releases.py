@@ -260,7 +260,7 @@ def _tell_origin(release: Release, printer: Printer) -> None:
 
 
 def _describe(release: Release, printer: Printer) -> None:
-    from hazeglass.guarantee.explain import explain
+    from hazeglass.guarantee.gdp import explain
 
     manifest = release.manifest
     words = explain(manifest.guarantee, manifest.unit, manifest.delta)

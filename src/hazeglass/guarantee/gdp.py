@@ -3,18 +3,30 @@
 A mechanism is mu-GDP when telling two neighbouring datasets apart from its output is at least as hard as
 telling N(0, 1) from N(mu, 1) from one draw. Everything else (epsilon and delta, attack odds, composition)
 follows from mu. Derivations: docs/maths/gdp.md.
+
+Randomised response: a level is released as itself, or as any other with equal probability.
+
+With K levels, each other one with probability q and itself with P = 1 - (K - 1) q, the likelihoods of an answer under
+two levels are P and q or the other way round, or equal. The trade-off function has its corners at (q, 1 - P) and
+(1 - P, q), and a Gaussian one runs through both of them: the response is mu-GDP for mu = Phi^-1(P) - Phi^-1(q), and for
+no smaller mu. q is a whole number of 2^-53, so that uniform bits of that number give it exactly and nothing is lost to
+rounding.
+
+The promise in attack odds and plain words: one function for preview, verify, statement and report.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 from hazeglass.errors import InputError
+from hazeglass.guarantee.units import Unit
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _LOG_SQRT_2PI = 0.5 * math.log(2.0 * math.pi)
@@ -140,3 +152,131 @@ def _check_epsilon(epsilon: float) -> None:
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
         raise InputError(f"delta must lie strictly between 0 and 1, got {delta!r}; 1e-6 is a common choice.")
+
+
+BITS = 53  # of the numbers that answers are drawn from: q is a float, exactly
+NUMBERS = 1 << BITS
+
+
+@dataclass(frozen=True)
+class RandomisedResponse:
+    """`levels` answers (missing is one of them), each but the true one given with probability `other`.
+
+    >>> law = RandomisedResponse(2, 0.25)
+    >>> law.kept, round(law.mu, 6)
+    (0.75, 1.34898)
+    """
+
+    levels: int
+    other: float
+
+    def __post_init__(self) -> None:
+        whole = self.other * NUMBERS
+        if self.levels < 2 or not (whole >= 1 and whole.is_integer() and self.levels * self.ticks <= NUMBERS):
+            raise InputError(
+                f"a response among {self.levels} levels needs a probability for each other one that is at most that "
+                f"of the true one and a multiple of 2^-{BITS}, got {self.other!r}."
+            )
+
+    @classmethod
+    def for_mu(cls, levels: int, mu: float) -> RandomisedResponse:
+        """The one that says most within a promise of `mu`."""
+        low, high = 0, NUMBERS // levels  # more than mu, and (all but) nothing
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if cls(levels, middle / NUMBERS).mu <= mu else (middle, high)
+        found = cls(levels, high / NUMBERS)
+        if found.mu > mu:
+            raise InputError(f"mu = {mu:g} is too little for a response among {levels} levels. Raise the budget.")
+        return found
+
+    @property
+    def ticks(self) -> int:
+        """How many of the 2^53 equally likely numbers stand for each other level."""
+        return int(self.other * NUMBERS)
+
+    @property
+    def kept(self) -> float:
+        """The probability P of the true level."""
+        return (NUMBERS - (self.levels - 1) * self.ticks) / NUMBERS
+
+    @property
+    def mu(self) -> float:
+        """The exact GDP parameter; Phi^-1(P) from 1 - P, which keeps its digits where P is all but 1."""
+        from scipy.special import ndtri  # a ledger should open at once, without it
+
+        return float(abs(-ndtri((self.levels - 1) * self.other) - ndtri(self.other)))
+
+
+FALSE_POSITIVE_RATES = (0.001, 0.01, 0.05)
+LARGEST_DELTA = 1e-3  # delta is the chance that nothing is promised: an epsilon quoted at a larger one says nothing
+WEAK_EPSILON, VERY_WEAK_EPSILON = (
+    5.0,
+    20.0,
+)  # above the first a reader is told, above the second a publisher must insist
+_CURVE_DELTAS = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12)
+
+
+@dataclass(frozen=True)
+class Odds:
+    """The best possible attack: how often it is right when it is wrong this often."""
+
+    false_positive_rate: float
+    true_positive_rate: float
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """A promise, ready to be shown."""
+
+    mu: float
+    epsilon: float
+    delta: float
+    unit: str
+    odds: tuple[Odds, ...]
+    curve: tuple[tuple[float, float], ...]
+    tradeoff: tuple[tuple[float, float], ...]
+    promise: tuple[str, ...]
+    not_promised: tuple[str, ...]
+    cautions: tuple[str, ...] = ()
+
+
+@lru_cache(maxsize=16)
+def explain(guarantee: GaussianDP, unit: Unit, delta: float) -> Explanation:
+    """Say what `guarantee` means for the protected `unit`, with epsilon quoted at `delta`."""
+    epsilon = guarantee.epsilon(delta)
+    odds = tuple(Odds(rate, guarantee.true_positive_rate(rate)) for rate in FALSE_POSITIVE_RATES)
+    one_percent = odds[1]
+    promise = (
+        f"The release protects {unit.in_words}: it is {guarantee.mu:.4g}-GDP, "
+        f"which is epsilon = {epsilon:.4g} at delta = {delta:g}.",
+        f"An attacker who knows everything else about the data, and who may accuse wrongly in "
+        f"1 case of 100, is right in {100 * one_percent.true_positive_rate:.3g} cases of 100 "
+        f"(guessing blindly would be right in 1).",
+        "This holds whatever the attacker knows or will learn, and whatever is computed from the release.",
+    )
+    not_promised = (
+        "Facts about the population are not hidden: that two columns depend on each other is what the release is for, "
+        "and someone may draw conclusions about a person from it even if that person's row had not been there.",
+        "Other releases of the same rows add up: two promises of mu compose to the square root of the sum of squares.",
+        f"The number of {'persons' if unit.name == 'person' else 'rows'}, the column names, the bounds and the plan "
+        "are public and not protected.",
+        "Several protected units that belong together (a household over many rows) are protected less than one alone.",
+    )
+    right = round(100 * guarantee.best_accuracy)
+    weak = (
+        f"epsilon = {epsilon:.3g} is weak: told that one of two inputs was published, which differ in one protected "
+        f"unit, the best attack says which in {right} of 100 cases, where guessing blindly is right in 50.",
+    )
+    return Explanation(
+        mu=guarantee.mu,
+        epsilon=epsilon,
+        delta=delta,
+        unit=unit.in_words,
+        odds=odds,
+        curve=tuple((guarantee.epsilon(d), d) for d in _CURVE_DELTAS),
+        tradeoff=tuple((i / 100, guarantee.tradeoff(i / 100)) for i in range(101)),
+        promise=promise,
+        not_promised=not_promised,
+        cautions=weak if epsilon > WEAK_EPSILON else (),
+    )

@@ -17,11 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from markupsafe import Markup
 
-from hazeglass.present.charts import Axis, Line, chart, shape_pictures
-from hazeglass.present.lagged import lagged_layer, switch_style
+from hazeglass.present.charts import Axis, Line, chart, lagged_layer, shape_pictures, switch_style
 from hazeglass.present.layout import FOLDED, LARGE, Drawing
-from hazeglass.present.pages import drawing_library, raw_template, render
-from hazeglass.present.sentences import agreement, fit_sentences, made_of, promise_of
+from hazeglass.present.pages import agreement, drawing_library, fit_sentences, made_of, promise_of, raw_template, render
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,8 +13,7 @@ from hazeglass._version import __version__
 from hazeglass.bundle.columns import ABSENCE, Column, response_of
 from hazeglass.bundle.manifest import Manifest, Stage
 from hazeglass.bundle.registry import Publication
-from hazeglass.guarantee.explain import Explanation, explain
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.gdp import Explanation, GaussianDP, explain
 from hazeglass.guarantee.units import CELL_UNITS
 from hazeglass.present.charts import Axis, Line, chart
 from hazeglass.present.pages import Page, notes_html, render

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from hazeglass.errors import PrivacyRefusal
-from hazeglass.guarantee.explain import VERY_WEAK_EPSILON, explain
+from hazeglass.guarantee.gdp import VERY_WEAK_EPSILON, explain
 
 if TYPE_CHECKING:
     from hazeglass.publisher.plan import Plan

@@ -32,6 +32,7 @@ from hazeglass._files import flush, take_name
 from hazeglass.errors import HazeglassError, InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, remaining, spent
 from hazeglass.guarantee.units import Unit
+from hazeglass.publisher.choice import canonical_period
 from hazeglass.publisher.ledger_events import (
     APPLICATION_ID,
     SCHEMA,
@@ -48,7 +49,6 @@ from hazeglass.publisher.ledger_events import (
     fold,
     read_events,
 )
-from hazeglass.publisher.period import canonical_period
 
 if TYPE_CHECKING:  # a ledger opens at once, without numpy
     import numpy as np
@@ -56,8 +56,8 @@ if TYPE_CHECKING:  # a ledger opens at once, without numpy
 
     from hazeglass.bundle.manifest import LedgerReference, Manifest
     from hazeglass.bundle.reader import Release
+    from hazeglass.publisher.noise import BitSource
     from hazeglass.publisher.plan import Plan
-    from hazeglass.publisher.randomness import BitSource
 
 __all__ = ["Account", "AnnouncedBits", "Entry", "Ledger", "Summary", "charge_of", "charged"]
 

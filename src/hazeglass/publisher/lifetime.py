@@ -18,11 +18,11 @@ from hazeglass.bundle.moments import ReleasedMoments, running_rows
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import InputError, PrivacyRefusal
-from hazeglass.guarantee.lifetime import Lifetime
+from hazeglass.guarantee.budget import Lifetime
 from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.moments import Drawn, IntArray, add_noise, running_stage
+from hazeglass.publisher.noise import BitSource
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.sums import exact_sums
 

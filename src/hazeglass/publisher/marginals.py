@@ -37,9 +37,8 @@ from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
 from hazeglass.guarantee.units import Unit, counts_distance
-from hazeglass.publisher.noise import draw
+from hazeglass.publisher.noise import BitSource, draw, keystream
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource, keystream
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
 

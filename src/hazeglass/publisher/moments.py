@@ -14,9 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Column, RadiusSearch, Stage, Standard
+from hazeglass.bundle.manifest import Column, RadiusSearch, Series, Stage, Standard
 from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, stage_features, whole_scale
-from hazeglass.bundle.series import Series
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import SEASON_SHARE, FeatureKind, season_means
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
@@ -30,14 +29,16 @@ from hazeglass.features.shaping import (
     largest_entry,
     next_shape,
 )
-from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
-from hazeglass.guarantee.lifetime import Lifetime, running_count_weight
-from hazeglass.guarantee.units import RADIUS_SHARE, Unit, count_weight, mean_weight, moments_distance, stacks_touched
-from hazeglass.publisher.clip import (
-    answer_noise,
-    private_radius,
+from hazeglass.guarantee.budget import BudgetFilter, Lifetime, running_count_weight
+from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian, total_variation
+from hazeglass.guarantee.units import (
+    RADIUS_SHARE,
+    Unit,
+    count_weight,
+    mean_weight,
+    moments_distance,
     radius_grid,
+    stacks_touched,
 )
 from hazeglass.publisher.marginals import (
     Encoder,
@@ -48,11 +49,15 @@ from hazeglass.publisher.marginals import (
     publish_marginals,
     standard_of,
 )
-from hazeglass.publisher.noise import draw, total_variation
+from hazeglass.publisher.noise import BitSource, draw
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Rows
-from hazeglass.publisher.sums import PieceSums, exact_sums
+from hazeglass.publisher.sums import (
+    PieceSums,
+    answer_noise,
+    exact_sums,
+    private_radius,
+)
 
 __all__ = [
     "Drawn",

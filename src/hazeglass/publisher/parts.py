@@ -31,7 +31,7 @@ import numpy as np
 from hazeglass.bundle.writer import part_rows
 from hazeglass.compute.engines import Engine, Threads
 from hazeglass.errors import OutputError
-from hazeglass.publisher.randomness import BitSource
+from hazeglass.publisher.noise import BitSource
 from hazeglass.publisher.rows import Block, Cells
 from hazeglass.publisher.table import TableMechanism
 

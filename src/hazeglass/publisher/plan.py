@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins, together
-from hazeglass.bundle.manifest import Form
+from hazeglass.bundle.manifest import Form, Season, Series
 from hazeglass.bundle.registry import Publication
-from hazeglass.bundle.series import Season, Series
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
+from hazeglass.guarantee.budget import Lifetime
 from hazeglass.guarantee.gdp import GaussianDP
-from hazeglass.guarantee.lifetime import Lifetime
 from hazeglass.guarantee.units import CELL_UNITS, Period, Unit, UnitName
-from hazeglass.publisher.period import check_lifetime, lifetime_of, listed
-from hazeglass.publisher.period import check_plan as check_period
+from hazeglass.publisher.choice import check_lifetime, lifetime_of, listed
+from hazeglass.publisher.choice import check_plan as check_period
 from hazeglass.publisher.plan_columns import (
     check_describable,
     check_names,

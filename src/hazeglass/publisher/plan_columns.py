@@ -17,7 +17,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins, with_absences
-from hazeglass.bundle.series import SEASON_NAMES, Series
+from hazeglass.bundle.manifest import SEASON_NAMES, Series
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BoundsMissingError, HazeglassError, InputError, PlanError, did_you_mean

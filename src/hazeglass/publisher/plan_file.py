@@ -20,13 +20,13 @@ import numpy as np
 
 from hazeglass._files import new_file
 from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
+from hazeglass.bundle.manifest import MOST_LAGS, SEASONS
 from hazeglass.bundle.moments import MOST_INDICATORS
 from hazeglass.bundle.registry import Publication
-from hazeglass.bundle.series import MOST_LAGS, SEASONS
 from hazeglass.compute.text import ORDERS
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, did_you_mean
-from hazeglass.guarantee.explain import LARGEST_DELTA
-from hazeglass.guarantee.lifetime import MOST_PERIODS
+from hazeglass.guarantee.budget import MOST_PERIODS
+from hazeglass.guarantee.gdp import LARGEST_DELTA
 from hazeglass.guarantee.units import UNITS
 from hazeglass.publisher.plan_columns import collected, expanded, filled, grouped, with_patterns_as_names
 

@@ -17,8 +17,7 @@ from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES, SEASON_SHARE
 from hazeglass.features.marginal import MOST_ROUNDS
 from hazeglass.features.shaping import MOST_STAGES
-from hazeglass.guarantee.explain import Explanation, explain
-from hazeglass.guarantee.gdp import GaussianDP
+from hazeglass.guarantee.gdp import Explanation, GaussianDP, explain
 from hazeglass.publisher.cautions import cautions
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan

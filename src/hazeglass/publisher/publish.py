@@ -31,15 +31,15 @@ from hazeglass.compute.places import check_apart
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import Warehouse
 from hazeglass.errors import InputError, quotes_no_cell
-from hazeglass.guarantee.explain import explain
+from hazeglass.guarantee.gdp import explain
 from hazeglass.guarantee.lattice import delta_slack
 from hazeglass.publisher.cautions import check_strength, names_an_id
 from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.lifetime import publish_running, release_before
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
+from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan, check_describable
-from hazeglass.publisher.randomness import BitSource, SecretBits, SeededBits
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.table import TableMechanism
 from hazeglass.publisher.warehouse import QueriedRows

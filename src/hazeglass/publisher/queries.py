@@ -16,13 +16,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Column, Stage
-from hazeglass.bundle.series import Series
+from hazeglass.bundle.manifest import Column, Series, Stage
 from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.scores import DRAWS, STEPS
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
-from hazeglass.publisher.clip import inner_radius
 from hazeglass.publisher.expressions import (
     PRIME,
     Search,
@@ -39,6 +37,7 @@ from hazeglass.publisher.marginals import ColumnTable, Encoder, LevelTable
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
 from hazeglass.publisher.stacks import NEAR
+from hazeglass.publisher.sums import inner_radius
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]

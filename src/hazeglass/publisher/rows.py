@@ -21,7 +21,7 @@ from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError, PlanError, did_you_mean
-from hazeglass.publisher.persons import Choice, Fingerprint, choice_of
+from hazeglass.publisher.choice import Choice, Fingerprint, choice_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import readings
 from hazeglass.publisher.stacks import Follows, alike_in_time, read_order

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.series import Series
+from hazeglass.bundle.manifest import Series
 
 if TYPE_CHECKING:  # it loads what reads tables, and a preview has none
     from hazeglass.compute.tables import TableSource

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from hazeglass.bundle.columns import CellNoise, Column, origins, response_of
 from hazeglass.errors import InputError, PlanError
+from hazeglass.guarantee.gdp import RandomisedResponse
 from hazeglass.guarantee.lattice import (
     LARGEST_SCALE,
     SMALLEST_SCALE,
@@ -19,14 +20,13 @@ from hazeglass.guarantee.lattice import (
     DiscreteGaussian,
     RoundedGaussian,
     lattice_noise,
+    total_variation,
 )
-from hazeglass.guarantee.response import RandomisedResponse
 from hazeglass.guarantee.units import CELL_UNITS, fewest_steps_in_ball, table_distance
-from hazeglass.publisher.clip import clip_to_lattice
-from hazeglass.publisher.noise import draw, draw_response, total_variation
+from hazeglass.publisher.noise import BitSource, draw, draw_response
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import BitSource
 from hazeglass.publisher.rows import Block
+from hazeglass.publisher.sums import clip_to_lattice
 
 __all__ = ["TableMechanism"]
 

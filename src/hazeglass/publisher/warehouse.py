@@ -28,8 +28,7 @@ from hazeglass.publisher.plan_columns import readings
 from hazeglass.publisher.rows import Block, R, Rows, Work, check_columns
 
 if TYPE_CHECKING:
-    from hazeglass.bundle.manifest import Stage
-    from hazeglass.bundle.series import Series
+    from hazeglass.bundle.manifest import Series, Stage
     from hazeglass.publisher.marginals import Encoder
     from hazeglass.publisher.queries import Draws
 

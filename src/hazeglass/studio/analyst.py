@@ -136,7 +136,7 @@ def _options(body: Body) -> dict[str, Any]:
 def open_release(request: dict[str, Any], report: Report) -> dict[str, Any]:
     """Verify a folder, a .zip or an address; what was unpacked or fetched stays with the studio until it stops."""
     from hazeglass.bundle.reader import load
-    from hazeglass.guarantee.explain import explain
+    from hazeglass.guarantee.gdp import explain
 
     report("fetching and checking every byte" if "://" in request["source"] else "checking every byte")
     workspace = Path(request["workspace"])

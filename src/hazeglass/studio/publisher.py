@@ -197,7 +197,7 @@ def check_reasons(document: dict[str, Any]) -> None:
 
 def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     """What publishing will promise, in one sentence; refused where the plan or the ledger refuses it."""
-    from hazeglass.guarantee.explain import explain
+    from hazeglass.guarantee.gdp import explain
     from hazeglass.present.statement import FORMS
     from hazeglass.publisher.cautions import check_strength
     from hazeglass.publisher.ledger import Ledger, charge_of

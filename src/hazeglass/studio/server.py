@@ -25,8 +25,7 @@ from starlette.routing import Route
 from hazeglass.errors import HazeglassError, InputError, PrivacyRefusal
 from hazeglass.present.pages import raw_template, render
 from hazeglass.studio.analyst import AnalystSide
-from hazeglass.studio.folders import Folders, OutsideError
-from hazeglass.studio.guard import Guard
+from hazeglass.studio.guard import Folders, Guard, OutsideError
 from hazeglass.studio.jobs import Jobs
 from hazeglass.studio.publisher import PublisherSide, warm_up
 

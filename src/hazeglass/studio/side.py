@@ -15,7 +15,7 @@ from starlette.responses import FileResponse, JSONResponse, Response, StreamingR
 from starlette.routing import Route
 
 from hazeglass.errors import InputError
-from hazeglass.studio.folders import Folders
+from hazeglass.studio.guard import Folders
 from hazeglass.studio.jobs import ENDED, Job, Jobs, Work
 
 if TYPE_CHECKING:

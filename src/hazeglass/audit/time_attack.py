@@ -1,20 +1,24 @@
-"""The likelihood-ratio attack on moments of stacked rows: on a whole release, or one stage with all the budget."""
+"""The likelihood-ratio attack on rows in time: on moments of stacked rows, a whole release or one stage with all the
+budget, and on all draws of a lifetime together (docs/maths/lifetime.md).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from hazeglass.audit.attack import alternating
-from hazeglass.audit.moments_attack import SEED, StepsAttack, made_up_rows, size_of, table_of, views_of
-from hazeglass.audit.steps import Floats, StageView, View
+from hazeglass.audit.moments_attack import SEED, StepsAttack, made_up_rows, pair_of, size_of, table_of, views_of
+from hazeglass.audit.steps import Floats, StageStep, StageView, View
 from hazeglass.compute.engines import get_engine
 from hazeglass.features.shaping import first_shape
+from hazeglass.publisher.lifetime import draw_sums
 from hazeglass.publisher.marginals import Encoder
-from hazeglass.publisher.moments import Drawn, column_encoder, publish_moments, stage_of
+from hazeglass.publisher.moments import Drawn, column_encoder, publish_moments, running_stage, stage_of
+from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.randomness import SeededBits
 
 
 def attack_stacks(plan: Plan, rows: int) -> StepsAttack:
@@ -73,3 +77,31 @@ def _attack_turned(plan: Plan, views: Sequence[View], others: Floats, drawn: Dra
             sides = side, table_of(plan, there, ids=ids)
             found.append(StepsAttack(tuple(view.step(sides) for view in views)))
     return max(found, key=lambda attack: sum(float(step.move @ step.move) for step in attack.steps))
+
+
+def attack_lifetime(plan: Plan, rows: int) -> StepsAttack:
+    """All draws of a lifetime together: a person has all rows in the first period under D, and in another under D'.
+
+    Which one is farthest follows from the coefficients and from what a row measures.
+    """
+    lifetime = plan.lifetime
+    assert lifetime is not None
+    stage = running_stage(plan, plan.persons or 0, lifetime)
+    r, a, c = stage.radius, stage.mean_weight, np.array(lifetime.coefficients) / lifetime.fine
+    longest, product = stage.count_weight**2 + a**2 * r**2 + r**4 / 2, stage.count_weight**2 - a**4 / 2
+    columns = [np.concatenate([np.zeros(late), c[: c.size - late]]) for late in range(c.size)]
+    apart = [(one @ one + c @ c) * longest - 2 * (c @ one) * product for one in columns]
+    late = int(np.argmax(apart))
+    pair = pair_of(plan, replace(stage, tau=1.0))
+    others = np.tile(-pair[0][0], (rows - plan.unit.max_rows, 1))
+    steps = []
+    for period in lifetime.periods:
+        now = replace(plan, period=period)
+        assert now.lifetime is not None
+        sides = []
+        for changed, at in zip(pair, (0, late), strict=True):
+            cells = np.array(lifetime.periods)[[*[at] * len(changed), *(np.arange(len(others)) % c.size)]]
+            table = table_of(now, np.vstack([changed, others]), cells)
+            sides.append(draw_sums(table, stage, now.lifetime, get_engine("serial")))
+        steps.append(StageStep(stage, (sides[0], sides[1]), lifetime.fine))
+    return StepsAttack(tuple(steps))
