@@ -61,7 +61,7 @@ def check_name(out: str | Path) -> None:
     try:
         os.fspath(Path(out).resolve()).encode()
         Path(out).exists()
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RuntimeError) as error:  # the last: a link that leads to itself, before Python 3.13
         why = "it is no Unicode text" if isinstance(error, UnicodeError) else getattr(error, "strerror", None) or error
         raise OutputError(f"the name of a place for results must be one that a file can have, and {why}.") from None
 

@@ -33,7 +33,7 @@ def publish_for_ever(path, say):
 
 @pytest.mark.slow
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork and SIGKILL")
-@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the children use SQLite alone
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")  # the children use a file alone
 @pytest.mark.parametrize("total", [1000.0, 1.5], ids=["endless budget", "budget runs out"])
 def test_no_acknowledged_charge_is_lost_and_the_total_is_never_exceeded(tmp_path, storm, total):
     path = tmp_path / "budget.ledger"

@@ -1,68 +1,39 @@
-"""What a ledger file holds: a chain of events, each with a digest over itself and the one before; and what follows from
-them: the budget, the state of each charge, whether one more fits, and whether a release was paid for."""
+"""What a ledger's lines say: events, each with a digest over itself and the one before; and what follows from them: the
+budget, the state of each charge, whether one more fits, and whether a release was paid for.
+
+A line is read only if it is, byte for byte, what would be written for the event in it, so that it cannot be read in two
+ways.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
-import sqlite3
-import stat
-import time
-from dataclasses import asdict, dataclass, replace
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
+from functools import cache
+from math import hypot, isinf
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin, get_type_hints
 
-from hazeglass.errors import InputError, OutputError, PrivacyRefusal
+from hazeglass.errors import InputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, check_fits
 from hazeglass.guarantee.units import Period, Unit
 
 if TYPE_CHECKING:
     from hazeglass.bundle.manifest import Manifest
 
-APPLICATION_ID = 0x687A676C  # "hzgl": how `file` and SQLite tell a ledger from other databases
-VERSION = 2
-SCHEMA = """
-CREATE TABLE events (
-    sequence INTEGER PRIMARY KEY,
-    kind TEXT NOT NULL,
-    charge INTEGER NOT NULL,
-    at TEXT NOT NULL,
-    text TEXT NOT NULL,
-    mu REAL NOT NULL,
-    total_variation REAL NOT NULL,
-    digest TEXT NOT NULL
-)
-"""
-_TYPES = [str, int, str, str, float, float, int, str]
-_OF_A_PERIOD, _OF_A_LIFETIME = ("period", "cells", "reading"), ("lifetime", "step", "follows")
-_KINDS = ("budget", "charge", "draw", "confirm", "refund")
-_NEIGHBOURS = ("-journal", "-wal", "-shm")  # what SQLite keeps beside a file; a ledger has the first alone
-_JOURNAL = bytes.fromhex("d9d505f920a163d7")
-_TRIES, _WAIT = 30, 0.1  # seconds
-
-
-@dataclass(frozen=True)
-class Event:
-    """One line of the ledger. `digest` and `sequence` are empty until it has been appended."""
-
-    kind: str
-    charge: int
-    at: str
-    text: str = ""
-    mu: float = 0.0
-    total_variation: float = 0.0
-    sequence: int = 0
-    digest: str = ""
-
-    def chained(self, previous: Event | None) -> Event:
-        """This event as the successor of `previous`."""
-        sequence = previous.sequence + 1 if previous else 1
-        fields = [sequence, self.kind, self.charge, self.at, self.text, self.mu.hex(), self.total_variation.hex()]
-        before = previous.digest if previous else ""
-        digest = hashlib.sha256(json.dumps([before, *fields]).encode()).hexdigest()
-        return replace(self, sequence=sequence, digest=digest)
+VERSION, MARK = 3, b'{"hazeglass ledger": '  # how every ledger begins
+LARGEST = 64 << 20  # bytes of a ledger
+_LONGEST = 64 << 10  # bytes of a line
+_LINE = re.compile(rb'(\{.*), "digest": "([0-9a-f]{64})"\}')
+STEPS = {  # what may happen to a charge, in which states, and the state it leads to
+    "draw": (("charged", "drawn"), "drawn"),
+    "confirm": (("drawn",), "confirmed"),
+    "refund": (("charged",), "refunded"),
+}
 
 
 @dataclass(frozen=True)
@@ -94,14 +65,35 @@ class Budget:
                 "Leave it out, or protect persons."
             )
 
-    def event(self, at: str) -> Event:
-        facts = {key: value for key, value in asdict(self).items() if key != "mu_total"}
-        return Event("budget", 0, at, json.dumps(facts), self.mu_total)
 
-    @classmethod
-    def from_event(cls, event: Event) -> Budget:
-        facts = json.loads(event.text)
-        return cls(mu_total=event.mu, **{**facts, "unit": Unit(**facts["unit"])})
+@dataclass(frozen=True)
+class Event:
+    """One line: its number, what happened when, and to which charge (0: to none).
+
+    A release shows the digest of the event that charged it. The nonce keeps anyone from guessing the events behind it,
+    and makes the digests of two charges differ even where a ledger was copied and both copies were charged alike.
+    """
+
+    event: int
+    kind: Literal["budget", "charge", "draw", "confirm", "refund"]
+    id: int
+    at: str
+    budget: Budget | None = None
+    charge: Charge | None = None
+    nonce: str | None = None
+    digest: str = ""
+
+    def line(self, before: str = "") -> bytes:
+        """As it stands behind the event with the digest `before`."""
+        mark = {"hazeglass ledger": VERSION} if self.event == 1 else {}
+        body = json.dumps(mark | _said(replace(self, digest="")), allow_nan=False).encode()
+        line = body[:-1] + b', "digest": "' + _digest(body, before) + b'"}'
+        if len(line) > _LONGEST:
+            raise InputError(
+                f"A line of a ledger must have at most {_LONGEST:,} bytes, and this one would have {len(line):,}. "
+                "Shorten the names in it."
+            )
+        return line
 
 
 @dataclass(frozen=True)
@@ -122,39 +114,122 @@ class Entry:
         return self.state != "refunded"
 
 
-def charge_event(charge: Charge, identifier: int, at: str) -> Event:
-    """The event that takes the charge's mu.
+@dataclass(frozen=True)
+class Chain:
+    """What a ledger says. Its bytes are `kept`; what stands behind them was never finished, nor acknowledged."""
 
-    A release shows this event's digest. The nonce keeps anyone from guessing the events behind it, and makes the
-    digests of two charges differ even where a ledger was copied and both copies were charged alike.
-    """
-    facts = asdict(charge)
-    mu, total_variation = facts.pop("mu"), facts.pop("total_variation")
-    if charge.period is None:
-        facts = {key: value for key, value in facts.items() if key not in _OF_A_PERIOD}
-    if not charge.lifetime:
-        facts = {key: value for key, value in facts.items() if key not in _OF_A_LIFETIME}
-    text = json.dumps({**facts, "nonce": secrets.token_hex(16)})
-    return Event("charge", identifier, at, text, mu, total_variation)
+    budget: Budget
+    entries: list[Entry]
+    last: Event
+    kept: bytes
 
 
-def _charge(event: Event) -> Charge:
-    """The charge; refused where it says more than this hazeglass knows, because that may be about what it costs."""
-    facts = json.loads(event.text)
-    del facts["nonce"]
-    if "period" in facts:
-        facts["period"] = Period(**facts["period"])
+def _digest(body: bytes, before: str) -> bytes:
+    return hashlib.sha256(before.encode() + body).hexdigest().encode()
+
+
+_types: Callable[[Any], dict[str, Any]] = cache(get_type_hints)
+
+
+def _said(value: Any) -> Any:
+    """What JSON is to hold: of a record all but its defaults, so that a field of tomorrow changes no line of today."""
+    if not is_dataclass(value):
+        return value
+    own = ((field, getattr(value, field.name)) for field in fields(value))
+    return {field.name: _said(one) for field, one in own if one != field.default}
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """What JSON held, as a value of exactly this type."""
+    options = get_args(kind)
+    if type(None) in options:
+        return None if value is None else _typed(options[0], value)
+    if hasattr(kind, "__dataclass_fields__"):
+        return kind(**{name: _typed(_types(kind)[name], one) for name, one in value.items()})
+    if value not in options if get_origin(kind) is Literal else type(value) is not kind:
+        raise TypeError
+    return value
+
+
+def read_event(line: bytes, previous: Event | None, path: Path) -> Event:
+    """The event in a line; refused where it does not follow from the one before."""
+    number, before = (1, "") if previous is None else (previous.event + 1, previous.digest)
+    found = _LINE.fullmatch(line)
+    body = found[1] + b"}" if found else b""
+    if not found or found[2] != _digest(body, before):
+        raise _damaged(path, f"line {number} does not follow from those before")
     try:
-        return Charge(mu=event.mu, total_variation=event.total_variation, **{**facts, "unit": Unit(**facts["unit"])})
-    except TypeError:
-        raise InputError(
-            f"Charge {event.charge} of this ledger was written by a hazeglass that charged otherwise. Start a new one "
+        said = json.loads(body)
+        said.pop("hazeglass ledger", None)
+        event: Event = _typed(Event, {**said, "digest": found[2].decode()})
+        datetime.fromisoformat(event.at)
+        holds = event.budget is not None, event.charge is not None, event.nonce is not None
+        known = event.event == number and (event.kind == "budget") == (number == 1) and event.line(before) == line
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        known = False
+    if not known or holds != (event.kind == "budget", event.kind == "charge", event.kind == "charge"):
+        raise InputError(  # what it says may be about what a charge costs
+            f"Line {number} of the ledger {path} was written by a hazeglass that charged otherwise. Start a new one "
             "whose --mu is what is left in this one, as the hazeglass that wrote it says (`hazeglass ledger show`)."
-        ) from None
+        )
+    return event
 
 
-def check_charge(budget: Budget, entries: list[Entry], charge: Charge) -> None:
+def read_chain(content: bytes, path: Path) -> Chain:
+    """The whole chain, verified; another program's file or a damaged one is refused."""
+    found = re.match(re.escape(MARK) + rb"([0-9]{1,9})[,}]", content)
+    version = int(found[1]) if found else 0
+    if content.startswith(b"SQLite format 3\0") and content[68:72] == b"hzgl":  # as versions 1 and 2 were kept
+        version = int.from_bytes(content[60:64], "big")
+    if version == 0:
+        raise InputError(f"{path} is not a hazeglass ledger. Give the file that `hazeglass ledger new` made.")
+    if version != VERSION:
+        raise InputError(
+            f"{path} is a ledger of version {version}; this hazeglass reads version {VERSION}. Start a new one whose "
+            "--mu is what is left in this one, as the hazeglass that wrote it says (`hazeglass ledger show`)."
+        )
+    *lines, rest = content.split(b"\n")
+    if len(content) > LARGEST or max(map(len, [*lines, rest])) > _LONGEST:
+        raise _damaged(path, f"it is larger than {LARGEST:,} bytes, or a line of it than {_LONGEST:,}")
+    kept, unended = content[: len(content) - len(rest)], rest.rstrip(b"\0")
+    if _LINE.match(unended):  # no write breaks off so: all of a line is there, and an editor took its end away
+        lines, kept = [*lines, unended], kept + unended
+    if b"\r" in kept:
+        raise _damaged(path, "another program converted the ends of its lines")
+    entries: list[Entry] = []
+    event, budget = None, None
+    for line in lines:
+        event = read_event(line, event, path)
+        budget = budget or event.budget
+        _enter(event, entries, path)
+    if event is None or budget is None:
+        raise _damaged(path, "it does not begin with a budget")
+    if isinf(hypot(*(entry.charge.mu for entry in entries))):
+        raise _damaged(path, "no number is as large as what was charged")
+    return Chain(budget, entries, event, kept)
+
+
+def _enter(event: Event, entries: list[Entry], path: Path) -> None:
+    """Note in the state of its charge what an event says."""
+    place = event.id - 1
+    if event.charge is not None and place == len(entries):
+        entries.append(Entry(event.id, event.charge, event.event, event.digest, event.at))
+    elif event.kind in STEPS and 0 <= place < len(entries) and entries[place].state in STEPS[event.kind][0]:
+        entries[place] = replace(entries[place], state=STEPS[event.kind][1], settled_at=event.at)
+    elif event.kind != "budget" or event.id != 0:
+        raise _damaged(path, f"line {event.event} says what cannot have happened to a charge")
+
+
+def _damaged(path: Path, why: str) -> InputError:
+    return InputError(
+        f"The ledger {path} is damaged: {why}. Restore it from a copy that knows every release (`hazeglass ledger "
+        "check`); nothing may be charged to it."
+    )
+
+
+def check_charge(chain: Chain, charge: Charge) -> None:
     """Refuse a release whose mu says nothing about this budget, or does not fit."""
+    budget, entries = chain.budget, chain.entries
     if charge.unit.name == "person" and budget.unit.name != "person":
         raise PrivacyRefusal(
             f"The budget of {budget.dataset!r} protects {budget.unit.in_words}, where an id may change, and a release "
@@ -195,13 +270,14 @@ def _check_step(entries: list[Entry], charge: Charge) -> None:
         )
 
 
-def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], last: int) -> str | None:
-    paid = manifest.ledger
+def fault(name: str, manifest: Manifest, chain: Chain) -> str | None:
+    """Why a release is not charged as it says, if it is not."""
+    budget, last, paid = chain.budget, chain.last.event, manifest.ledger
     if paid is None:
         return f"{name} names no ledger, so no budget counts it."
     if paid.dataset != budget.dataset:
         return f"{name} was charged to the ledger of {paid.dataset!r}, and this is the ledger of {budget.dataset!r}."
-    entry = next((entry for entry in entries if entry.digest == paid.digest and entry.event == paid.event), None)
+    entry = next((entry for entry in chain.entries if entry.digest == paid.digest and entry.event == paid.event), None)
     if entry is None:
         found = f"which ends at event {last}" if paid.event > last else f"whose event {paid.event} is another"
         return (
@@ -227,121 +303,3 @@ def fault(name: str, manifest: Manifest, budget: Budget, entries: list[Entry], l
 
 def _where(period: Period | None) -> str:
     return "" if period is None else f" in {period.column} {period.value!r}"
-
-
-def fold(events: list[Event]) -> tuple[Budget, list[Entry]]:
-    """From the events to the budget and to the state of each charge."""
-    entries: dict[int, Entry] = {}
-    states = {"draw": "drawn", "confirm": "confirmed", "refund": "refunded"}
-    for event in events[1:]:
-        if event.kind == "charge":
-            entries[event.charge] = entry_of(event)
-        else:
-            entries[event.charge] = replace(entries[event.charge], state=states[event.kind], settled_at=event.at)
-    return Budget.from_event(events[0]), list(entries.values())
-
-
-def entry_of(event: Event) -> Entry:
-    return Entry(event.charge, _charge(event), event.sequence, event.digest, event.at)
-
-
-def append(connection: sqlite3.Connection, event: Event, previous: Event | None) -> Event:
-    """Add an event to the end of the chain, inside the caller's transaction; returned as it is there."""
-    new = event.chained(previous)
-    connection.execute(
-        "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (new.sequence, new.kind, new.charge, new.at, new.text, new.mu, new.total_variation, new.digest),
-    )
-    return new
-
-
-def read_events(connection: sqlite3.Connection, path: Path) -> list[Event]:
-    """The whole chain, verified; another program's file or a damaged one is refused."""
-    if connection.execute("PRAGMA application_id").fetchone() != (APPLICATION_ID,):
-        raise InputError(f"{path} is not a hazeglass ledger. Give the file that `hazeglass ledger new` made.")
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version != VERSION:
-        raise InputError(
-            f"{path} is a ledger of version {version}; this hazeglass reads version {VERSION}. Start a new one whose "
-            "--mu is what is left in this one, as the hazeglass that wrote it says (`hazeglass ledger show`)."
-        )
-    if connection.execute("SELECT count(*) FROM sqlite_master WHERE name = 'events'").fetchone() != (1,):
-        raise _damaged(path, "it has no events")
-    rows = connection.execute(
-        "SELECT kind, charge, at, text, mu, total_variation, sequence, digest FROM events ORDER BY sequence"
-    ).fetchall()
-    events: list[Event] = []
-    for row in rows:
-        event = Event(*row)
-        previous = events[-1] if events else None
-        sound = [type(value) for value in row] == _TYPES and event.kind in _KINDS
-        if not sound or event != event.chained(previous):
-            raise _damaged(path, f"event {len(events) + 1} does not follow from the one before")
-        events.append(event)
-    if not events or events[0].kind != "budget":
-        raise _damaged(path, "it does not begin with a budget")
-    return events
-
-
-def _damaged(path: Path, why: str) -> InputError:
-    return InputError(f"The ledger {path} is damaged: {why}. Restore it from a copy; nothing may be charged to it.")
-
-
-def check_neighbours(path: Path, *, new: bool = False) -> None:
-    """Refuse what SQLite would take for the journal of a broken transaction, and roll the ledger back by.
-
-    Whoever may make files in a ledger's folder may make a journal, whatever the rights of the ledger itself.
-    """
-    real = Path(os.path.realpath(path))
-    if real.name.endswith(_NEIGHBOURS):
-        raise InputError(f"A ledger's name must not end in {', '.join(_NEIGHBOURS)}, got {path.name}. Choose another.")
-    if os.name == "posix" and real.parent.is_dir() and _is_shared(real.parent.stat()):
-        raise PrivacyRefusal(
-            f"The ledger's folder {real.parent} can be written by others, who could take charges back by a file beside "
-            "the ledger. Keep the ledger in a folder that its owner alone may write (chmod go-w)."
-        )
-    for ending in _NEIGHBOURS:
-        beside = real.with_name(real.name + ending)
-        if not os.path.lexists(beside):
-            continue
-        if new:
-            raise OutputError(
-                f"A new ledger must not have a file {beside.name} beside it, which would be taken for its own journal. "
-                "Choose another name, or bring back the ledger that the file belongs to."
-            )
-        if ending != _NEIGHBOURS[0]:
-            raise PrivacyRefusal(
-                f"A ledger must have no file {beside.name} beside it: another program holds it open, or held it. Close "
-                "that program, and run `PRAGMA journal_mode = DELETE` in it, which keeps what was charged."
-            )
-        for _ in range(_TRIES):  # another publisher's own journal is gone when its transaction has ended
-            if trusted := _is_journal(beside, real):
-                break
-            time.sleep(_WAIT)
-        if not trusted:
-            raise PrivacyRefusal(
-                f"The file {beside.name} beside the ledger {path} is not a journal that its owner or you made, and "
-                "reading the ledger would use it up. Let the one who made it look, and keep a copy of both files."
-            )
-
-
-def _is_shared(folder: os.stat_result) -> bool:
-    """Whether others than its owner may add files: everybody, or a group that is not the owner's own."""
-    of_group = bool(folder.st_mode & stat.S_IWGRP) and folder.st_gid != folder.st_uid
-    return of_group or bool(folder.st_mode & stat.S_IWOTH)
-
-
-def _is_journal(path: Path, ledger: Path) -> bool:
-    """Whether SQLite made it, or is making it, for the ledger's owner or for us: whoever may add a file to the folder
-    could roll the ledger back by one. It begins with zeros until all of it is on disk."""
-    try:
-        handle = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0))
-    except FileNotFoundError:
-        return True  # its transaction has ended since
-    except OSError:
-        return False
-    with open(handle, "rb") as file:
-        info = os.fstat(handle)
-        begin = file.read(len(_JOURNAL)) if stat.S_ISREG(info.st_mode) else b"no file"
-    owners = {ledger.stat().st_uid, os.geteuid()} if os.name == "posix" else {info.st_uid}
-    return info.st_uid in owners and info.st_nlink <= 1 and (_JOURNAL.startswith(begin) or not any(begin))

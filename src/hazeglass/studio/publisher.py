@@ -25,7 +25,6 @@ from hazeglass.studio.jobs import Job, Operation, Report, Work, too_late_to_canc
 from hazeglass.studio.side import Body, Side, framed_page, number_in, release_facts, zipped
 
 _LARGEST_PLAN = 16 << 20
-_LEDGER_MARK = slice(68, 72)  # where an SQLite file says whose it is
 _BEGUN = "begun"  # in a job's folder: which folder its release is being made in
 
 
@@ -116,12 +115,12 @@ def _release(job: Job) -> Path:
 
 
 def _is_ledger(path: Path) -> bool:
-    from hazeglass.publisher.ledger_events import APPLICATION_ID
+    from hazeglass.publisher.ledger_events import MARK
 
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return file.read(_LEDGER_MARK.stop)[_LEDGER_MARK] == APPLICATION_ID.to_bytes(4, "big")
+        return file.read(len(MARK)) == MARK
 
 
 def remove_partial(workspace: Path) -> None:
