@@ -1,9 +1,9 @@
-"""A release from Spark whose executor is a process of its own, and all traffic between it and the driver looked through.
+"""A release from Spark with the executor in its own process, and all traffic between it and the driver looked through.
 
     python benchmarks/spark.py [rows] [columns]
 
-Every cell's last four bytes are the same, so that a cell on its way shows, whichever way its bytes stand; compression is
-off. First some rows are fetched on purpose, which must be seen. Then a release is made, in which none may be, while
+Every cell's last four bytes are the same, so that a cell on its way shows, whichever way its bytes stand; compression
+is off. First some rows are fetched on purpose, which must be seen. Then a release is made, in which none may be, while
 `spark.driver.maxResultSize` ends any query that gives the driver more than a megabyte. Watching needs the right to open
 a raw socket (root). The sizes of a full run are 10,000,000 and 20; the default is smaller.
 """
@@ -136,7 +136,9 @@ def main() -> None:
         f"{max(numbers for _, numbers in asked):,} numbers in the largest answer, "
         f"{max(seconds for seconds, _ in asked):.1f} s for the slowest query"
     )
-    print(f"the publisher's Python took {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at the most")
+    print(
+        f"the publisher's Python took {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MiB at the most"
+    )
     if shown.cells < 1000 * columns or seen.cells or seen.lost:
         sys.exit("the traffic is not what it has to be")
 

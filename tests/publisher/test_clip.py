@@ -16,7 +16,7 @@ from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
 from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import SEARCH_STEPS, Unit, radius_grid
-from hazeglass.publisher import noise, sums
+from hazeglass.publisher import sums
 from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.sums import clip_to_lattice, lattice_rows, row_lengths

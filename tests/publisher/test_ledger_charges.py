@@ -14,7 +14,8 @@ import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, BundleError, DataError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.budget import Charge
 from hazeglass.guarantee.units import UNITS, Unit
-from hazeglass.publisher.ledger import Account, AnnouncedBits, Ledger, charged
+from hazeglass.publisher.account import Account, AnnouncedBits, charged
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.noise import SecretBits
 from hazeglass.publisher.publish import rehearse
 

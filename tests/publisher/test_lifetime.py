@@ -21,7 +21,8 @@ from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import BundleError, DataError, InputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.budget import running_count_weight
-from hazeglass.publisher.ledger import Ledger, charge_of
+from hazeglass.publisher.account import charge_of
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.lifetime import draw_sums
 from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.moments import add_noise, plain_stage, running_stage

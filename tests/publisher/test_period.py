@@ -17,7 +17,8 @@ import hazeglass as hg
 from hazeglass.errors import BudgetExceededError, BundleError, DataError, InputError, PlanError
 from hazeglass.guarantee.budget import Charge, spent
 from hazeglass.guarantee.units import Period, Unit
-from hazeglass.publisher.ledger import Ledger, charge_of
+from hazeglass.publisher.account import charge_of
+from hazeglass.publisher.ledger import Ledger
 
 MONTHS = [f"2025-{month:02}" for month in range(1, 13)]
 

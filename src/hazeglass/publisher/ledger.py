@@ -18,13 +18,10 @@ cannot show is its own end being cut off; the releases can, because each names t
 from __future__ import annotations
 
 import errno
-import hashlib
-import json
 import os
 import secrets
 import stat
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -34,10 +31,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from hazeglass._files import new_file
-from hazeglass.errors import HazeglassError, InputError, OutputError, PrivacyRefusal
+from hazeglass.errors import InputError, OutputError, PrivacyRefusal
 from hazeglass.guarantee.budget import RECORD, Charge, remaining, spent
 from hazeglass.guarantee.units import Unit
-from hazeglass.publisher.choice import canonical_period
 from hazeglass.publisher.ledger_events import (
     LARGEST,
     STEPS,
@@ -52,17 +48,10 @@ from hazeglass.publisher.ledger_events import (
 )
 
 if TYPE_CHECKING:  # a ledger opens at once, without numpy
-    import numpy as np
-    from numpy.typing import NDArray
+    from hazeglass.bundle.manifest import Manifest
 
-    from hazeglass.bundle.manifest import LedgerReference, Manifest
-    from hazeglass.bundle.reader import Release
-    from hazeglass.publisher.noise import BitSource
-    from hazeglass.publisher.plan import Plan
+__all__ = ["Entry", "Ledger", "Summary"]
 
-__all__ = ["Account", "AnnouncedBits", "Entry", "Ledger", "Summary", "charge_of", "charged"]
-
-_TOTAL_VARIATION_PER_DRAW = 2.0**-100
 _PATIENCE = 60.0  # seconds to wait for the lock, which other publishers hold for milliseconds
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # also where a pipe has taken the ledger's name
 _LOCK_AT = (1 << 31) - 2  # on Windows a locked byte cannot be read, so this one stands behind every ledger's end
@@ -329,127 +318,3 @@ def _total(mu_total: float | None, epsilon: float | None, delta: float | None) -
 
 def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-# ------------------------------------------- one release: charge first, announce the first draw, confirm at the end
-
-
-class AnnouncedBits:
-    """A bit source that tells the ledger before it hands out its first bit; from then on the charge stays."""
-
-    def __init__(self, bits: BitSource, account: Account) -> None:
-        self._bits, self._account = bits, account
-
-    @property
-    def simulation(self) -> bool:
-        """As the source behind it."""
-        return self._bits.simulation
-
-    def stream(self, number: int) -> BitSource:
-        """A block's own source, announced all the same."""
-        return AnnouncedBits(self._bits.stream(number), self._account)
-
-    def elsewhere(self) -> BitSource:
-        """The source behind it, after the announcement is on disk: other processes do not reach the ledger."""
-        self._account.announce()
-        return self._bits.elsewhere()
-
-    def key(self) -> bytes:
-        """A key, after the announcement is on disk."""
-        self._account.announce()
-        return self._bits.key()
-
-    def uint64(self, count: int) -> NDArray[np.uint64]:
-        """Words, after the announcement is on disk."""
-        self._account.announce()
-        return self._bits.uint64(count)
-
-    def fill(self, words: NDArray[np.uint64]) -> None:
-        """Overwrite with words, after the announcement is on disk."""
-        self._account.announce()
-        self._bits.fill(words)
-
-
-class Account:
-    """The charge of one release, by its digest."""
-
-    def __init__(self, ledger: Ledger, digest: str) -> None:
-        self._ledger, self._digest = ledger, digest
-        self._lock = threading.Lock()
-        self.drawn = False
-
-    def announce(self) -> None:
-        """Say once, whoever draws first, that noise is about to be drawn."""
-        if self.drawn:
-            return
-        with self._lock:
-            if not self.drawn:
-                self._ledger.begin_drawing(self._digest)
-                self.drawn = True
-
-    def close(self, *, complete: bool) -> None:
-        """Confirm a complete release; give the budget back only where nothing was drawn."""
-        if complete:
-            self._ledger.confirm(self._digest)
-        elif not self.drawn:
-            self._ledger.refund(self._digest)
-
-
-def charge_of(plan: Plan, draws: int = 0, before: Release | None = None) -> Charge:
-    """What a ledger is asked for when this plan is published with at most so many draws, `before` being the release of
-    a lifetime that it goes on from."""
-    if plan.id_column is not None and not plan.text.header:
-        raise PrivacyRefusal(
-            f"a ledger tells persons apart by the name of a column, and this plan gives the name {plan.id_column!r} to "
-            "a column of a file without names: another plan could give it to another. Add a line of names to the file, "
-            "and remove header and names from the plan's [text]."
-        )
-    loss = draws * _TOTAL_VARIATION_PER_DRAW
-    if plan.lifetime is not None:
-        paid = None if before is None else before.manifest.ledger
-        charge = Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
-        follows, step = "" if paid is None else paid.digest, plan.lifetime.step
-        return replace(charge, lifetime=_lifetime_digest(plan), step=step, follows=follows)
-    if plan.rows_of is None:
-        return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
-    cells, reading = canonical_period(plan.rows_of.value, plan.text)
-    return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, None, plan.rows_of, cells, reading)
-
-
-def _lifetime_digest(plan: Plan) -> str:
-    """Of all that the releases of a lifetime have in common."""
-    document = plan.to_dict()
-    own = {key: value for key, value in document["release"].items() if key not in ("title", "period")}
-    said = {**document, "release": own, "publication": None}
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
-
-
-@contextmanager
-def charged(
-    path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path, before: Release | None = None
-) -> Iterator[tuple[BitSource, LedgerReference | None]]:
-    """Charge the plan to the ledger around the block that makes `out`: bits that announce themselves, and the event the
-    release must name. Without a ledger, just hand the bits through."""
-    if path is None:
-        yield bits, None
-        return
-    if bits.simulation:
-        raise PrivacyRefusal(
-            "a simulation promises nothing, so it cannot be charged to a ledger. Leave the ledger out."
-        )
-    from hazeglass.bundle.manifest import LedgerReference
-
-    ledger = Ledger.open(path)
-    dataset = ledger.summary().dataset
-    entry = ledger.charge(charge_of(plan, draws, before))
-    account = Account(ledger, entry.digest)
-    try:
-        yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)
-        account.close(complete=True)
-    except BaseException as error:
-        # An interrupt may come between a step and the note of it: after the folder got its name, or after the ledger
-        # heard of a draw. What the ledger refuses to give back stays charged, and the caller learns what broke off.
-        interrupted = not isinstance(error, Exception)
-        with suppress(HazeglassError):
-            account.close(complete=interrupted and out.exists())
-        raise

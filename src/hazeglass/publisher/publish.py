@@ -33,8 +33,9 @@ from hazeglass.compute.warehouse import Warehouse
 from hazeglass.errors import InputError, quotes_no_cell
 from hazeglass.guarantee.gdp import explain
 from hazeglass.guarantee.lattice import delta_slack
+from hazeglass.publisher.account import charge_of, charged
 from hazeglass.publisher.cautions import check_strength, names_an_id
-from hazeglass.publisher.ledger import Ledger, charge_of, charged
+from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.lifetime import publish_running, release_before
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
 from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
