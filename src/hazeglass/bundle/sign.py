@@ -21,6 +21,10 @@ SIGNATURE = "release.sig"
 Signature = Literal["none", "not checked", "valid"]
 SIGNATURE_BYTES = 64
 _LARGEST_KEY = 1 << 16
+# Ed25519's curve: -x^2 + y^2 = 1 + d x^2 y^2 modulo a prime.
+_PRIME = 2**255 - 19
+_D = -121665 * pow(121666, -1, _PRIME) % _PRIME
+_ROOT_OF_MINUS_1 = pow(2, (_PRIME - 1) // 4, _PRIME)
 
 
 def new_key(path: str | Path) -> Path:
@@ -79,7 +83,31 @@ def read_public_key(path: str | Path) -> Ed25519PublicKey:
         raise InputError(
             f"{str(path)!r} must be a public Ed25519 key in PEM. Name the .pub file that the publisher handed over."
         )
+    if not binds(key.public_bytes_raw()):
+        raise InputError(
+            f"{str(path)!r} holds an Ed25519 key that no private key has, with which a signature may fit anything. "
+            "Do not rely on who handed it over; ask the publisher for the .pub file itself."
+        )
     return key
+
+
+def binds(raw: bytes) -> bool:
+    """Whether 32 bytes are a point of the curve in its only spelling, and eight times it is not the neutral one.
+
+    With one of the eight points of small order a signature fits one message in eight, or every one. The library that
+    checks signatures takes these points, and numbers beyond the prime; no private key gives either.
+    """
+    sign, y = divmod(int.from_bytes(raw, "little"), 1 << 255)
+    square = (y * y - 1) * pow(_D * y * y + 1, -1, _PRIME) % _PRIME  # of x; -1/d is no square, so this is defined
+    x = pow(square, (_PRIME + 3) // 8, _PRIME)
+    if x * x % _PRIME != square:
+        x = x * _ROOT_OF_MINUS_1 % _PRIME
+    if y >= _PRIME or x * x % _PRIME != square or (sign and not x):
+        return False
+    for _ in range(3):
+        both = _D * x * x * y * y
+        x, y = 2 * x * y * pow(1 + both, -1, _PRIME) % _PRIME, (y * y + x * x) * pow(1 - both, -1, _PRIME) % _PRIME
+    return x != 0 or y != 1
 
 
 def _key_of(path: str | Path, parse: Callable[[bytes], object]) -> object:
