@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 import hazeglass as hg
-from hazeglass.bundle.sign import binds, new_key
+from hazeglass.bundle.sign import binds, new_key, read_private_key
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.errors import BundleError, InputError, OutputError
 
@@ -37,6 +37,38 @@ def test_the_private_key_is_for_its_owner_alone(key, public):
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert key.read_text().startswith("-----BEGIN PRIVATE KEY-----")
     assert public.read_text().startswith("-----BEGIN PUBLIC KEY-----")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_no_umask_opens_the_private_key(tmp_path):
+    before = os.umask(0)
+    try:
+        new_key(tmp_path / "key")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "key.pub").stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666])
+def test_a_private_key_that_others_can_read_or_change_signs_nothing(make_plan, table, tmp_path, key, mode):
+    key.chmod(mode)
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(InputError, match=rf"its mode {mode:04o} lets others .* Run chmod 600 \S*key, and"):
+        hg.publish(table, make_plan(), tmp_path / "r", ledger=tmp_path / "ledger", sign=key)
+    assert sorted(os.listdir(tmp_path)) == before
+    for good in (0o600, 0o400, 0o700):
+        key.chmod(good)
+        assert read_private_key(key)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
+def test_the_mode_of_a_key_that_another_account_shares_is_that_accounts_business(key):
+    """A container's secret belongs to root and is read by a service; it cannot change the mode."""
+    key.chmod(0o640)
+    os.chown(key, 12345, -1)
+    assert read_private_key(key)
 
 
 @pytest.mark.parametrize("name", ["key", "key.pub"])
