@@ -29,12 +29,14 @@ def check_pages(raw: bytes, name: str, types: Iterable[int], groups: Iterable[Ro
     try:
         for group in groups:
             for kind, chunk in zip(kinds, group.chunks, strict=True):
-                coded = chunk.pages[0].is_dictionary
+                coded, present = chunk.pages[0].is_dictionary, 0
                 for page in chunk.pages:
                     if page.is_dictionary:
                         _check_entries(raw, page, kind)
                     else:
-                        _check_values(raw, page, None if coded else kind)
+                        present += _check_values(raw, page, None if coded else kind)
+                if chunk.present not in (None, present):
+                    raise OtherFooterError
     except (OtherFooterError, IndexError):
         raise BundleError(f"{name} holds bytes that are no values of its columns. Do not rely on it.") from None
 
@@ -51,8 +53,8 @@ def _check_entries(raw: bytes, page: Page, kind: int) -> None:
         raise OtherFooterError
 
 
-def _check_values(raw: bytes, page: Page, kind: int | None) -> None:
-    """Values of a kind, or places in a dictionary, behind the runs that say which of them are missing."""
+def _check_values(raw: bytes, page: Page, kind: int | None) -> int:
+    """Values of a kind, or places in a dictionary, behind the runs that say which are missing; how many are not."""
     at = page.begin + 4
     end = at + int.from_bytes(raw[page.begin : at], "little")
     if end > page.end:
@@ -62,6 +64,7 @@ def _check_values(raw: bytes, page: Page, kind: int | None) -> None:
         _check_runs(raw, end + 1, page.end, raw[end], present)
     elif kind in (_TEXT, _SMALL) or end + present * _WIDTHS[kind] != page.end:  # those are never written as they are
         raise OtherFooterError
+    return present
 
 
 def _check_runs(raw: bytes, at: int, end: int, width: int, left: int) -> int:
