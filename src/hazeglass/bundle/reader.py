@@ -172,7 +172,7 @@ class Release(Described):
         if self.form == "synthetic":
             check_synthetic(self._made_up, blocks)
         if self.form == "table":
-            check_spread(self.columns, blocks)
+            check_spread(self.columns, blocks, self.manifest.clip_radius)
 
     def _checked(self, batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
         """Rows as numbers."""
