@@ -1,8 +1,12 @@
-"""The HTTP client for releases and data sets: bounded in size and time, and sent on only where the caller allows it."""
+"""The HTTP client for releases and data sets: bounded in size and time, and sent on only where the caller allows it.
+
+It speaks http and https alone, through the proxies of the environment, but for what this machine serves itself.
+"""
 
 from __future__ import annotations
 
 import http.client
+import ipaddress
 import socket
 import threading
 import time
@@ -35,9 +39,17 @@ class HttpClient:
 
     def __init__(self, largest: int, seconds: float, objection: Objection) -> None:
         self._sockets: list[socket.socket] = []
-        self._opener = urllib.request.build_opener(
-            _Redirects(objection), _Plain(self._sockets), _Encrypted(self._sockets)
-        )
+        self._opener = urllib.request.OpenerDirector()  # build_opener's would open files and ftp as well
+        for handler in (
+            _Proxies(),
+            _Redirects(objection),
+            _Plain(self._sockets),
+            _Encrypted(self._sockets),
+            urllib.request.HTTPDefaultErrorHandler(),
+            urllib.request.HTTPErrorProcessor(),
+            urllib.request.UnknownHandler(),
+        ):
+            self._opener.add_handler(handler)
         self._left, self._seconds = largest, seconds
         self._deadline = time.monotonic() + seconds
 
@@ -94,6 +106,29 @@ class HttpClient:
                 one.shutdown(socket.SHUT_RDWR)
 
 
+def is_here(host: str) -> bool:
+    """Whether a host, as addresses name it, is this machine by its own word: localhost, 127.0.0.1, ::1."""
+    host = host.lower().rstrip(".")
+    if host.rpartition(".")[2] == "localhost":
+        return True
+    with suppress(OSError):
+        return socket.inet_aton(host)[0] == 127  # 127.1 as well, and whatever else connecting takes for it
+    with suppress(ValueError):
+        address = ipaddress.IPv6Address(host)
+        return (address.ipv4_mapped or address).is_loopback
+    return False
+
+
+class _Proxies(urllib.request.ProxyHandler):
+    def __init__(self) -> None:
+        found = urllib.request.getproxies()
+        super().__init__({scheme: found[scheme] for scheme in ("http", "https") if scheme in found})
+
+    def proxy_open(self, req: Any, proxy: str, type: str) -> Any:
+        here = is_here(urlsplit(f"//{req.host}").hostname or "")
+        return None if here else super().proxy_open(req, proxy, type)
+
+
 class _Plain(urllib.request.HTTPHandler):
     def __init__(self, sockets: list[socket.socket]) -> None:
         super().__init__()
@@ -132,4 +167,7 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         if (objection := self._objection(old, urlsplit(newurl))) is not None:
             fp.close()
             raise DownloadError(f"{old.netloc} sends us on to {objection}.")
-        return super().redirect_request(req, fp, code, msg, headers, newurl)
+        new = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if new is not None:
+            new.remove_header("Proxy-authorization")  # the next host may be reached without the proxy
+        return new

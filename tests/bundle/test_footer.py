@@ -31,7 +31,7 @@ def part(tmp_path):
 
 def read(path, types=TYPES, row_groups=3, largest=LARGEST):
     with path.open("rb") as file:
-        return sum(group.rows for group in read_footer(file, "part", types, row_groups, largest))
+        return sum(group.rows for group in read_footer(file, "part", types, row_groups, largest, pa.cpp_version))
 
 
 # ---- a footer as a tree of (kind, value), so that anything in it can be changed
@@ -135,6 +135,13 @@ def with_bytes(tree, size):
     chunk(tree).update({6: [6, size], 7: [6, size]})
 
 
+def sizes(tree):
+    """How many values of the first chunk are missing and how many are there."""
+    if 16 not in chunk(tree):
+        pytest.skip("this version of pyarrow states no sizes")
+    return chunk(tree)[16][1]
+
+
 def longer(tree, fields, number):
     """The same number with more bytes than it needs, and so with room for a message."""
     marker = 123_456_789
@@ -159,8 +166,29 @@ FORGERIES = {
     "encryption": (lambda t: t.update({8: [12, {1: [12, {}]}]}), "not a readable"),
     "notes": (lambda t: insert(t, 5, [9, [12, [{1: [8, b"note"], 2: [8, b"text"]}]]]), "carries notes"),
     "Arrow's schema": (lambda t: insert(t, 5, [9, [12, [{1: [8, b"ARROW:schema"], 2: [8, b""]}]]]), "carries notes"),
-    "a writer with a message": (lambda t: t[6].__setitem__(1, t[6][1] + b" raw rows: 1 2 3"), "carries notes"),
-    "a writer of another name": (lambda t: t[6].__setitem__(1, b"evil"), "carries notes"),
+    "a writer with a message": (lambda t: t[6].__setitem__(1, t[6][1] + b" raw rows: 1 2 3"), "another writer"),
+    "a writer of another name": (lambda t: t[6].__setitem__(1, b"evil"), "another writer"),
+    "another version": (lambda t: t[6].__setitem__(1, b"parquet-cpp-arrow version 123.45.678"), "another writer"),
+    "a root of a type": (lambda t: insert(t[2][1][1][0], 1, [5, 1234567]), "does not have the columns"),
+    "a root that repeats": (lambda t: t[2][1][1][0].__setitem__(3, [5, 1234567]), "does not have the columns"),
+    "a root that says what it means": (lambda t: insert(t[2][1][1][0], 6, [5, 12345]), "does not have the columns"),
+    "an order by nothing": (lambda t: t[7][1][1][0].pop(1), "carries notes"),
+    "encodings in another order": (lambda t: chunk(t)[2][1][1].reverse(), "pages as no release"),
+    "an encoding twice": (lambda t: chunk(t)[2][1][1].append(3), "pages as no release"),
+    "counts of pages in another order": (lambda t: chunk(t)[13][1][1].reverse(), "pages as no release"),
+    "no counts of pages": (lambda t: chunk(t).pop(13), "leaves out"),
+    "a length of text of numbers": (lambda t: insert(sizes(t), 1, [6, 1 << 60]), "in two ways"),
+    "levels that add up": (lambda t: sizes(t)[3].__setitem__(1, [6, [100]]), "in two ways"),
+    "no word on what repeats": (lambda t: sizes(t).pop(2), "in two ways"),
+    "no sizes": (lambda t: sizes(t) and chunk(t).pop(16), "what no release does"),
+    "row groups with and without a number": (
+        lambda t: groups(t)[1].pop(7, None) or insert(groups(t)[1], 7, [4, 1]),
+        "in two ways",
+    ),
+    "a short list spelled at length": (
+        lambda t: encode(12, t).replace(b"\x19\x2c\x1c\0\0\x1c", b"\x19\xfc\x02\x1c\0\0\x1c"),
+        "not a readable",
+    ),
     "a root with a message": (lambda t: t[2][1][1][0].__setitem__(4, [8, b"raw rows"]), "does not have the columns"),
     "more orders than columns": (lambda t: t[7][1][1].append({1: [12, {}]}), "carries notes"),
     "statistics": (lambda t: insert(chunk(t), 12, [12, {5: [8, b"\0" * 8], 6: [8, b"\0" * 8]}]), "not a readable"),

@@ -140,7 +140,28 @@ def text_bytes(surgeon):
     surgeon.said(0, LEFT)[16][1][1] = [6, 1234]
 
 
+def other_levels(surgeon):
+    """As many values as before, one of them said to be missing."""
+    if 16 not in surgeon.said(0, VALUE):
+        pytest.skip("this version of pyarrow does not state how many values are missing")
+    levels = surgeon.said(0, VALUE)[16][1][3][1][1]
+    levels[:] = [levels[0] + 1, levels[1] - 1]
+
+
+def in_head(column, page, number, change):
+    """Another head of a page."""
+    return lambda surgeon: change(surgeon.pages[0][column][page][0][number][1])
+
+
 IN_MOMENTS = {
+    "other numbers of missing values": (other_levels, BYTES),
+    "a page without a word on statistics": (in_head(VALUE, 0, 5, lambda head: head.pop(5)), PAGES),
+    "a page without a word on its levels": (in_head(VALUE, 0, 5, lambda head: head.pop(4)), PAGES),
+    "a dictionary in no order or in one": (in_head(LEFT, 0, 7, lambda head: head.pop(3)), PAGES),
+    "an integer with no sign": (
+        lambda surgeon: surgeon.footer[2][1][1][1][10][1][10][1].pop(2),
+        "numbers of the right kind",
+    ),
     "bytes behind values": (body(0, VALUE, 0, lambda raw: raw + b"raw rows"), BYTES),
     "bytes behind places": (body(0, LEFT, 1, lambda raw: raw + b"raw rows"), BYTES),
     "bytes behind entries": (body(0, STAGE, 0, lambda raw: raw + b"raw rows"), BYTES),
@@ -211,6 +232,19 @@ def test_parts_are_cut_as_the_writer_cuts_them(rows):
     write_part(whole.slice(100), rows / "data/part-00001.parquet")
     with pytest.raises(BundleError, match="cut into parts or row groups as no release is"):
         hg.load(reseal(rows))
+
+
+def test_all_parts_name_the_writer_that_the_release_names(rows):
+    """Each part could carry 31 bits in a version of its own."""
+    name = f"version {pa.cpp_version}"
+    raw = (rows / ROWS).read_bytes()
+    assert raw.count(name.encode()) == 1
+    (rows / ROWS).write_bytes(raw.replace(name.encode(), (name[:-1] + str(9 - int(name[-1]))).encode()))
+    with pytest.raises(BundleError, match="another writer than the pyarrow of release"):
+        hg.load(reseal(rows))
+    (rows / ROWS).write_bytes(raw)
+    with pytest.raises(BundleError, match="another writer than the pyarrow of release"):
+        hg.load(reseal(rows, lambda document: document["versions"].pop("pyarrow")))
 
 
 def test_values_and_places_are_not_mixed(make_plan, table, tmp_path):

@@ -376,6 +376,44 @@ def test_cells_beyond_their_bounds_are_refused(make_plan, tmp_path):
         check_spread(columns, (block for name in release.parts for block in release.blocks(name)))
 
 
+def clipped(make_plan, folder, p, radius, mu, n=2000):
+    """A table of rows in the corners of their box, which is as far out as rows can lie before they are clipped."""
+    names = [f"x{k}" for k in range(p)]
+    columns = [{"name": name, "kind": "continuous", "lower": -4.0, "upper": 4.0} for name in names]
+    corners = np.where(np.random.default_rng(p).random((n, p)) < 0.5, -4.0, 4.0)
+    corners[: n // 2] = 4.0
+    plan = make_plan(form="table", clip_radius=radius, budget={"mu": mu, "delta": 1e-6}, columns_as=columns)
+    return hg.publish(pa.table(dict(zip(names, corners.T, strict=True))), plan, folder, weak_on_purpose=True)
+
+
+@pytest.mark.parametrize(("p", "radius", "mu"), [(2, 0.3, 0.2), (3, 1.0, 5.0), (20, 1.5, 1.0), (40, 1, 40.0)])
+def test_clipped_rows_lie_within_their_ball_and_noise(make_plan, tmp_path, p, radius, mu):
+    for number in range(3):
+        clipped(make_plan, tmp_path / str(number), p, radius, mu).check_values()
+
+
+@pytest.mark.parametrize("rows", [1, 2000])
+def test_rows_beyond_their_ball_and_noise_are_refused(make_plan, tmp_path, rows):
+    """One far out, which no cell of it shows; or all of them a little, which no row shows."""
+    import pyarrow.parquet as pq
+
+    release = clipped(make_plan, tmp_path / "r", 40, 1.0, 40.0 if rows == 1 else 2.0)
+    release.check_values()
+    part = release.path / release.parts[0]
+    honest, noise = pq.read_table(part), release.columns[0].cell_noise
+    corner = round(release.columns[0].half_width / noise.step * (0.999 if rows == 1 else 0.5))
+    moved = {name: honest[name].to_numpy().copy() for name in honest.column_names}
+    for cells in moved.values():
+        place = np.rint(cells[:rows] / noise.step) + corner * np.sign(cells[0] if rows == 1 else cells.mean())
+        cells[:rows] = noise.step * place
+    write_part(pa.table(moved, honest.schema), part)
+    forged = hg.load(reseal(release.path))
+    with pytest.raises(BundleError, match="rows that clipping and noise cannot make so long"):
+        forged.check_values()
+    with pytest.raises(BundleError, match="rows that clipping and noise cannot make so long"):
+        forged.table()
+
+
 @pytest.mark.parametrize("width", [1, 3])
 def test_discrete_noise_is_charged_exactly(make_plan, tmp_path, width):
     """At these scales the discrete Gaussian costs per cents more than the Gaussian of the same scale."""

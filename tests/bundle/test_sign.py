@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519
 
 import hazeglass as hg
-from hazeglass.bundle.sign import new_key
+from hazeglass.bundle.sign import binds, new_key, read_private_key
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.errors import BundleError, InputError, OutputError
 
@@ -37,6 +37,38 @@ def test_the_private_key_is_for_its_owner_alone(key, public):
     assert stat.S_IMODE(key.stat().st_mode) == 0o600
     assert key.read_text().startswith("-----BEGIN PRIVATE KEY-----")
     assert public.read_text().startswith("-----BEGIN PUBLIC KEY-----")
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+def test_no_umask_opens_the_private_key(tmp_path):
+    before = os.umask(0)
+    try:
+        new_key(tmp_path / "key")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "key").stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "key.pub").stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are POSIX's")
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o620, 0o602, 0o610, 0o644, 0o666])
+def test_a_private_key_that_others_can_read_or_change_signs_nothing(make_plan, table, tmp_path, key, mode):
+    key.chmod(mode)
+    before = sorted(os.listdir(tmp_path))
+    with pytest.raises(InputError, match=rf"its mode {mode:04o} lets others .* Run chmod 600 \S*key, and"):
+        hg.publish(table, make_plan(), tmp_path / "r", ledger=tmp_path / "ledger", sign=key)
+    assert sorted(os.listdir(tmp_path)) == before
+    for good in (0o600, 0o400, 0o700):
+        key.chmod(good)
+        assert read_private_key(key)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="only root gives files away")
+def test_the_mode_of_a_key_that_another_account_shares_is_that_accounts_business(key):
+    """A container's secret belongs to root and is read by a service; it cannot change the mode."""
+    key.chmod(0o640)
+    os.chown(key, 12345, -1)
+    assert read_private_key(key)
 
 
 @pytest.mark.parametrize("name", ["key", "key.pub"])
@@ -180,3 +212,58 @@ def test_the_halves_of_a_key_are_not_taken_for_each_other(make_plan, table, tmp_
         hg.publish(table, make_plan(), tmp_path / "r", sign=public)
     with pytest.raises(InputError, match="must be a public Ed25519 key"):
         hg.load(signed.path, key=key)
+
+
+P = 2**255 - 19
+D = -121665 * pow(121666, -1, P) % P
+
+
+def root(square):
+    """A root modulo the prime, None where there is none."""
+    candidates = [pow(square, (P + 3) // 8, P) * turn % P for turn in (1, pow(2, (P - 1) // 4, P))]
+    return next((one for one in candidates if (one * one - square) % P == 0), None)
+
+
+def of_small_order():
+    """Every spelling of the eight points that eight times themselves are nothing.
+
+    Twice a point of order 4 is (0, -1), so its y is 0; twice one of order 8 has y = 0, so y^2 = -x^2, and the curve
+    says d y^4 + 2 y^2 = 1.
+    """
+    eighth = [root((-1 + turn * root(1 + D)) * pow(D, -1, P) % P) for turn in (1, -1)]
+    ys = {1, P - 1, 0, *(y * turn % P for y in eighth if y is not None for turn in (1, -1))}
+    spelled = ys | {y + P for y in ys if y + P < 2**255}
+    return {(y | sign << 255).to_bytes(32, "little") for y in spelled for sign in (0, 1)}
+
+
+def test_a_key_of_small_order_is_refused_since_a_signature_of_it_fits_anything(make_plan, table, tmp_path):
+    weak = of_small_order()
+    assert len(weak) == 14  # of eight points: twice two of them, 1 and 0, have a second spelling, and x = 0 two signs
+    nothing = (1).to_bytes(32, "little")
+    ed25519.Ed25519PublicKey.from_public_bytes(nothing).verify(nothing + bytes(32), b"whatever it is")
+    folder = hg.publish(table, make_plan(), tmp_path / "r").path
+    (folder / "release.sig").write_bytes(nothing + bytes(32))
+    for number, raw in enumerate(sorted(weak)):
+        (tmp_path / f"{number}.pub").write_bytes(public_pem(raw))
+        with pytest.raises(InputError, match="holds an Ed25519 key that no private key has"):
+            hg.load(folder, key=tmp_path / f"{number}.pub")
+
+
+def public_pem(raw):
+    key = ed25519.Ed25519PublicKey.from_public_bytes(raw)
+    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
+
+
+def test_a_key_that_is_no_point_or_spells_one_in_a_second_way_is_refused():
+    for y in range(P, 2**255):
+        assert not binds(y.to_bytes(32, "little"))
+        assert not binds((y | 1 << 255).to_bytes(32, "little"))
+    squares = [root((y * y - 1) * pow(D * y * y + 1, -1, P) % P) for y in range(2, 200)]
+    found = [binds(y.to_bytes(32, "little")) for y in range(2, 200)]
+    assert found == [x is not None for x in squares]
+    assert 60 < sum(found) < 140
+
+
+def test_every_key_that_is_made_is_taken():
+    for _ in range(50):
+        assert binds(ed25519.Ed25519PrivateKey.generate().public_key().public_bytes_raw())

@@ -206,7 +206,7 @@ def test_a_signature_is_fetched_with_the_release(release, address, tmp_path):
 def test_what_an_address_may_not_do(release, address, scratch, monkeypatch):
     for path, message in (
         ("nothing", "answers 404"),
-        ("away", "sends us on to 'elsewhere.invalid'"),
+        ("away", "sends us on to 'http://elsewhere.invalid'"),
         ("file", "is not allowed|sends us on"),
     ):
         with pytest.raises(BundleError, match=message):

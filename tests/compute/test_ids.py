@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from hazeglass.compute.cells import number_column
 from hazeglass.compute.ids import LONGEST, canonical_id, id_column
+from hazeglass.compute.pieces import arrow_or_list
 from hazeglass.compute.tables import blocks, open_table
 from hazeglass.compute.text import THOUSANDS, TextFormat
 
@@ -437,6 +438,90 @@ def test_a_year_alone_is_a_number_and_as_a_type_of_moments_no_one():
     """As 2024-01-01 it would be one person more than as 2024."""
     assert canonical_id(np.datetime64("2024"), TEXT) is None
     assert canonical_id("2024", TEXT) == canonical_id(2024, TEXT) == "2024"
+
+
+ATTOSECONDS = {"W": 604_800, "D": 86_400, "h": 3600, "m": 60, "s": 1}
+ATTOSECONDS = {unit: seconds * 10**18 for unit, seconds in ATTOSECONDS.items()}
+ATTOSECONDS |= {unit: 10 ** (15 - 3 * k) for k, unit in enumerate(("ms", "us", "ns", "ps", "fs", "as"))}
+DAY = 86_400 * 10**18
+
+
+def days_to(year, month):
+    """From 1970 to the first of a month, in whole numbers without an end: years of the calendar begin in March."""
+    year, month = (year - 1, month + 9) if month < 3 else (year, month - 3)
+    return 365 * year + year // 4 - year // 100 + year // 400 + (153 * month + 2) // 5 - 719_468
+
+
+def months_before(day):
+    """The month that a day is in, counted from the year 0 on; found by halves, as the inverse of the above."""
+    low, high = -12 * (abs(day) // 365 + 10**4), 12 * (abs(day) // 365 + 10**4)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if days_to(*divmod_month(middle)) <= day else (low, middle)
+    return low
+
+
+def divmod_month(months):
+    return months // 12, months % 12 + 1
+
+
+def moment_in_words(value, unit):
+    """What an id of so many units since 1970 is, as text of any length says it; None in years that text cannot say."""
+    if unit == "M":
+        day, rest = days_to(*divmod_month(12 * 1970 + value)), 0
+    else:
+        day, rest = divmod(value * ATTOSECONDS[unit], DAY)
+    months = months_before(day)
+    year, month = divmod_month(months)
+    date = f"{year:04}-{month:02}-{day - days_to(year, month) + 1:02}"
+    if abs(year) >= 10**12:
+        return None
+    if not rest:
+        return str(int(date[0] + date[1:].replace("-", "")))
+    seconds, part = divmod(rest, 10**18)
+    tail = f"{part:018}".rstrip("0")
+    return f"{date} {seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{tail}" if tail else "")
+
+
+UNITS = [*ATTOSECONDS, "M"]
+TICKS = st.one_of(st.integers(-(2**63) + 1, 2**63 - 1), st.integers(-(10**6), 10**6), st.integers(-(2**40), 2**40))
+
+
+@settings(max_examples=500, deadline=None)
+@given(TICKS, st.sampled_from(UNITS), st.sampled_from([1, 7, 25]))
+@example(2**62, "W", 1)
+@example(-(2**62), "D", 1)
+@example(2**40, "D", 1)
+@example(2**62, "h", 1)
+@example(2**62, "s", 25)
+def test_a_moment_of_numpy_is_what_it_says_in_every_unit_and_never_wraps(value, unit, count):
+    column = np.array([value, 1], f"datetime64[{count}{unit}]")
+    expected = moment_in_words(value * count, unit)
+    assert canonical_id(column[0], TEXT) == expected
+    assert id_column(list(column), TEXT)[0].as_py() == expected
+    assert id_column(arrow_or_list(column), TEXT)[0].as_py() == expected
+    if expected is not None:
+        assert canonical_id(expected, TEXT) == expected
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(-(2**32), 2**32), st.sampled_from(UNITS[:5]))
+def test_a_moment_of_numpy_is_one_person_in_all_units_that_hold_it(value, unit):
+    cell, forms = np.datetime64(value, unit), set()
+    for other, size in ATTOSECONDS.items():
+        there, rest = divmod(value * ATTOSECONDS[unit], size)
+        if not rest and abs(there) < 2**63:
+            forms.add(canonical_id(np.datetime64(there, other), TEXT))
+    assert forms == {canonical_id(cell, TEXT)}
+
+
+@pytest.mark.parametrize("unit", ["Y", *UNITS])
+def test_a_length_of_time_names_no_one_in_any_unit(unit):
+    """As whole numbers 1 s and 1000 ms would be two persons, and 3 ns and 3 as one."""
+    lengths = np.array([3, 2**60], f"timedelta64[{unit}]")
+    assert id_column(arrow_or_list(lengths), TEXT).to_pylist() == [None, None]
+    assert id_column(list(lengths), TEXT).to_pylist() == [None, None]
+    assert number_column(list(lengths), TEXT)[0].to_pylist() == [None, None]
 
 
 def test_a_time_of_day_is_one_in_every_spelling_and_on_every_path():

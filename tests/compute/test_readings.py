@@ -131,6 +131,17 @@ def test_a_part_of_a_moment_is_the_same_in_every_type(part):
     assert read(zoned, reading) == ([PARTS[part] + (part == "hour")], 0)
 
 
+def test_a_moment_of_numpy_beyond_other_units_does_not_wrap():
+    """As microseconds 2^62 weeks are a day in 1970."""
+    reading = Reading("x", part="weekday")
+    assert read([np.datetime64(2**40, "D"), np.datetime64(10**12, "W")], reading) == ([(2**40 + 3) % 7, 3.0], 0)
+    beyond = [np.datetime64(2**62, "W"), np.datetime64(2**62, "Y"), np.datetime64(2**62, "M")]
+    assert read(beyond, reading) == ([None] * 3, 3)
+    for unit in ("Y", "M", "D", "h", "ns", "as"):
+        assert read([np.datetime64(0, unit)], reading) == ([3.0], 0)
+    assert read([np.datetime64(-1, "as")], reading) == ([2.0], 0)
+
+
 def test_a_date_has_a_weekday_and_no_hour():
     for cell in (NOON.date(), "2024-02-29", "20240229"):
         assert read([cell], Reading("x", part="weekday")) == ([3.0], 0)

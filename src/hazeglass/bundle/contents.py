@@ -7,7 +7,8 @@ what no reader shows: an entry that nothing points to, bytes behind the last val
 Cells of released rows: numbers, and in a table such as the stated noise gives.
 
 Whether a single cell has noise cannot be told. That it lies on its column's lattice, and no farther out than noise
-reaches, can; and so can that a whole column is spread at least as widely as its noise.
+reaches, can; so can that a whole column is spread at least as widely as its noise, and that rows which were clipped lie
+no farther out than their ball and noise.
 """
 
 from __future__ import annotations
@@ -40,12 +41,14 @@ def check_pages(raw: bytes, name: str, types: Iterable[int], groups: Iterable[Ro
     try:
         for group in groups:
             for kind, chunk in zip(kinds, group.chunks, strict=True):
-                coded = chunk.pages[0].is_dictionary
+                coded, present = chunk.pages[0].is_dictionary, 0
                 for page in chunk.pages:
                     if page.is_dictionary:
                         _check_entries(raw, page, kind)
                     else:
-                        _check_values(raw, page, None if coded else kind)
+                        present += _check_values(raw, page, None if coded else kind)
+                if chunk.present not in (None, present):
+                    raise OtherFooterError
     except (OtherFooterError, IndexError):
         raise BundleError(f"{name} holds bytes that are no values of its columns. Do not rely on it.") from None
 
@@ -62,8 +65,8 @@ def _check_entries(raw: bytes, page: Page, kind: int) -> None:
         raise OtherFooterError
 
 
-def _check_values(raw: bytes, page: Page, kind: int | None) -> None:
-    """Values of a kind, or places in a dictionary, behind the runs that say which of them are missing."""
+def _check_values(raw: bytes, page: Page, kind: int | None) -> int:
+    """Values of a kind, or places in a dictionary, behind the runs that say which are missing; how many are not."""
     at = page.begin + 4
     end = at + int.from_bytes(raw[page.begin : at], "little")
     if end > page.end:
@@ -73,6 +76,7 @@ def _check_values(raw: bytes, page: Page, kind: int | None) -> None:
         _check_runs(raw, end + 1, page.end, raw[end], present)
     elif kind in (_TEXT, _SMALL) or end + present * _WIDTHS[kind] != page.end:  # those are never written as they are
         raise OtherFooterError
+    return present
 
 
 def _check_runs(raw: bytes, at: int, end: int, width: int, left: int) -> int:
@@ -135,6 +139,7 @@ def _is_used(column: Any, raw: bytes, chunk: Chunk) -> bool:
 _LARGEST_VALUE, _LARGEST_WHOLE = 1e150, 2**53
 REACH = float(TAIL_SCALES) * 1.01  # of the noise in scales, and a little for where stairs end
 _SURE = 8.0  # standard deviations by which no honest column is too narrow
+_SURE_OF_ROWS = 64 * math.log(2)  # an honest row or table lies beyond its ball and noise with probability below 2^-63
 
 
 def check_cells(rows: pa.RecordBatch, described: tuple[Column, ...]) -> None:
@@ -194,16 +199,21 @@ def on_lattice(values: npt.NDArray[Any], step: float, offset: float = 0.0) -> bo
     return bool(np.all(np.abs(values - nearest) <= rounding))
 
 
-def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.float64]]) -> None:
+def check_spread(
+    columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.float64]], radius: float | None = None
+) -> None:
     """Refuse a table with a column that varies less than its noise does, which cells without noise often do, or that
-    lies farther out on average, or varies more, than cells within its bounds do with that noise.
+    lies farther out on average, or varies more, than cells within its bounds do with that noise; and rows that clipping
+    to `radius` and noise cannot make so long, each by itself and all together.
 
     With x the cells and z noise of variance v, |x + z|^2 about its mean is |x|^2 + 2 x.z + |z|^2, and with k standard
     deviations to be sure it is at least (n - 1) v - k sqrt(2 (n - 1)) v - k^2 v, whatever x is. Of a level that is
     answered with probability q or more there are at least n q - k sqrt(n q) - k^2.
     """
     n, centre = 0, np.array([column.centre for column in columns])
-    total, squares = np.zeros(len(columns)), np.zeros(len(columns))
+    total, squares, longest = np.zeros(len(columns)), np.zeros(len(columns)), 0.0
+    noises = [column.cell_noise for column in columns if column.cell_noise is not None]
+    steps = np.array([noise.step for noise in noises])
     answers = [
         (column, k, np.zeros(len(column.levels) + 1, dtype=np.int64))
         for k, column in enumerate(columns)
@@ -216,6 +226,8 @@ def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.fl
         n += len(block)
         total += from_centre.sum(axis=0)
         squares += np.einsum("ij,ij->j", from_centre, from_centre)
+        if radius is not None and len(block):
+            longest = max(longest, float(np.square(from_centre / steps).sum(axis=1).max()))
     for column, _, count in answers:
         seldom = n * response_of(column).other
         if count.min() < seldom - _SURE * math.sqrt(seldom) - _SURE**2:
@@ -232,6 +244,27 @@ def check_spread(columns: tuple[Column, ...], blocks: Iterable[npt.NDArray[np.fl
             # |x + z|^2 is at most (|x| + |z|)^2, and |z|^2 / n at most that of the noise.
             if mean > most or math.sqrt(square) > half + sd * (1 + _SURE / math.sqrt(n)):
                 raise BundleError(f"column {column.name[:100]!r} lies beyond its bounds and noise. Do not rely on it.")
+    if radius is not None and n:
+        ball, scales = radius * columns[0].half_width / steps[0], np.array([noise.scale for noise in noises])
+        all_rows = float((squares / steps**2).sum())
+        if longest > _most_square(1, n, ball, scales) or all_rows > _most_square(n, 1, ball, scales):
+            raise BundleError("the table holds rows that clipping and noise cannot make so long. Do not rely on it.")
+
+
+def _most_square(rows: int, times: int, ball: float, scales: npt.NDArray[np.float64]) -> float:
+    """The most that the squared lengths of so many clipped rows with noise come to, in lattice steps, sure enough to be
+    asked so many times.
+
+    Let x be all their cells, |x| <= R = sqrt(rows) ball, and y = x + z + u, with z the noise before it was rounded and
+    |u| <= sqrt(cells) / 2 what rounding moved. With s the largest scale, x.z <= t s |x|, and |z|^2 is at most
+    (sqrt(sum of its variances) + t s)^2, each but with probability exp(-t^2 / 2): so it is for Gaussian noise, and for
+    any that is no heavier, as the discrete one (Hsu, Kakade and Zhang 2012).
+    """
+    far, widest = math.sqrt(rows) * ball, float(scales.max())
+    sure = math.sqrt(2 * (_SURE_OF_ROWS + math.log(times))) * widest
+    noise = math.sqrt(rows * float(np.square(scales).sum())) + sure
+    rounded = math.sqrt(rows * scales.size) / 2
+    return (math.sqrt(far**2 + 2 * far * sure + noise**2) + rounded) ** 2 * (1 + 1e-9)
 
 
 def bytes_per_cell(column: Column) -> float:

@@ -1,17 +1,16 @@
 """A Parquet footer and the heads of its pages, walked through before pyarrow sees the file.
 
 pyarrow ends the whole process on some footers that contradict themselves, and a small one can make it fill the memory.
-So the footer is read here first (Thrift's compact protocol) and must be one that our writer writes: the fields below
-and no others, each of its type, in order; as many column chunks as columns; nothing compressed, nothing encrypted,
-nothing in another file, no notes, no statistics, and one count of rows throughout. The pages fill the file from its
-first bytes to the footer and hold as many values as there are rows. Two readers cannot see two footers in one that
-passes, and nothing lies between what they read. What is inside the pages is for pages.py.
+So the footer is read here first (Thrift's compact protocol) and must be the one that our writer writes for these pages:
+the fields below and no others, each of its type, in order and in its only spelling; as many column chunks as columns;
+nothing compressed, nothing encrypted, nothing in another file, no notes, no statistics, and one count of rows
+throughout. The pages fill the file from its first bytes to the footer and hold as many values as there are rows. So a
+footer follows from the columns, the lengths of the pages and the version of pyarrow in release.json, and no bit of it
+is left to say anything else. What is inside the pages is for pages.py.
 """
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Mapping
 from typing import Any, BinaryIO, NamedTuple
 
@@ -20,17 +19,18 @@ from hazeglass.errors import BundleError
 _MAGIC = b"PAR1"
 # Kinds of values, as the protocol numbers them.
 _TRUE, _FALSE, _BYTE, _I16, _I32, _I64, _BINARY, _LIST, _STRUCT = 1, 2, 3, 4, 5, 6, 8, 9, 12
-_UNCOMPRESSED, _OPTIONAL = 0, 1
+_UNCOMPRESSED, _REQUIRED, _OPTIONAL = 0, 0, 1
 _DATA_PAGE, _DICTIONARY_PAGE = 0, 2
 _PLAIN, _RUN_LENGTHS, _PLACES = 0, 3, 8  # values as they are, levels, and places in a dictionary
 _VERSION = 2
 _LARGEST_PAGE_HEAD, _ENCODINGS = 64, 8  # bytes before a page, and how many encodings a chunk lists
 _LARGEST_CHUNK_COPY = 1 << 13  # a name has at most 1000 characters
 _VALUES_PER_PAGE = 1000  # pyarrow ends no page, but for a chunk's last, before it holds 1024
-_WRITER = re.compile(rb"parquet-cpp-arrow version [0-9]{1,3}(\.[0-9]{1,3}){2}(-SNAPSHOT)?")
+_WRITER = "parquet-cpp-arrow version "
 # Arrow's types that a release has, the numbers of the Parquet types that hold them, and what is said of them beside.
 PHYSICAL_TYPES = {"int8": 1, "int64": 2, "double": 5, "string": 6}
-_SAID_OF_TYPE = {1: (15, {"integer": {"bits": 8}}), 6: (0, {"text": {}})}
+_SAID_OF_TYPE = {1: (15, {"integer": {"bits": 8, "signed": None}}), 6: (0, {"text": {}})}
+_LEVELS = {"definition": _RUN_LENGTHS, "repetition": _RUN_LENGTHS}
 
 
 class Page(NamedTuple):
@@ -45,11 +45,12 @@ class Page(NamedTuple):
 class Chunk(NamedTuple):
     """The values of one column in one row group; where it has a dictionary, that is the first page.
 
-    `text_bytes` is how long its texts are said to be together.
+    `text_bytes` is how long its texts are said to be together, `present` how many values are; None where nothing is.
     """
 
     pages: list[Page]
     text_bytes: int | None
+    present: int | None
 
 
 class RowGroup(NamedTuple):
@@ -90,32 +91,48 @@ _ROW_GROUP = _Struct(
     {1: [_CHUNK], 2: _I64, 3: _I64, 5: _I64, 6: _I64, 7: _I16},
     {1: "chunks", 2: "unpacked_bytes", 3: "rows", 5: "first_page", 6: "bytes", 7: "number"},
 )
-_LOGICAL_TYPE = _Struct({1: _EMPTY, 10: _Struct({1: _BYTE, 2: _TRUE}, {1: "bits"})}, {1: "text", 10: "integer"})
+_INTEGER = _Struct({1: _BYTE, 2: _TRUE}, {1: "bits", 2: "signed"})
+_LOGICAL_TYPE = _Struct({1: _EMPTY, 10: _INTEGER}, {1: "text", 10: "integer"})
 _SCHEMA_ELEMENT = _Struct(
     {1: _I32, 3: _I32, 4: _BINARY, 5: _I32, 6: _I32, 10: _LOGICAL_TYPE},
     {1: "type", 3: "repetition", 4: "name", 5: "children", 6: "converted", 10: "logical"},
 )
 _NOTE = _Struct({1: _BINARY, 2: _BINARY})
 _FOOTER = _Struct(
-    {1: _I32, 2: [_SCHEMA_ELEMENT], 3: _I64, 4: [_ROW_GROUP], 5: [_NOTE], 6: _BINARY, 7: [_Struct({1: _EMPTY})]},
+    {1: _I32, 2: [_SCHEMA_ELEMENT], 3: _I64, 4: [_ROW_GROUP], 5: [_NOTE], 6: _BINARY}
+    | {7: [_Struct({1: _EMPTY}, {1: "by type"})]},
     {1: "version", 2: "schema", 3: "rows", 4: "row_groups", 5: "notes", 6: "writer", 7: "orders"},
 )
 _DATA_HEAD = _Struct(
-    {1: _I32, 2: _I32, 3: _I32, 4: _I32, 5: _EMPTY}, {1: "values", 2: "encoding", 3: "definition", 4: "repetition"}
+    {1: _I32, 2: _I32, 3: _I32, 4: _I32, 5: _EMPTY},
+    {1: "values", 2: "encoding", 3: "definition", 4: "repetition", 5: "statistics"},
 )
-_DICTIONARY_HEAD = _Struct({1: _I32, 2: _I32, 3: _FALSE}, {1: "values", 2: "encoding"})
+_DICTIONARY_HEAD = _Struct({1: _I32, 2: _I32, 3: _FALSE}, {1: "values", 2: "encoding", 3: "sorted"})
 _PAGE = _Struct(
     {1: _I32, 2: _I32, 3: _I32, 5: _DATA_HEAD, 7: _DICTIONARY_HEAD},
     {1: "kind", 2: "unpacked_bytes", 3: "bytes", 5: "data", 7: "dictionary"},
 )
 
 
-def read_footer(file: BinaryIO, name: str, types: Mapping[str, int], row_groups: int, largest: int) -> list[RowGroup]:
+class _Habits(NamedTuple):
+    """What versions of pyarrow do in different ways: say twice what a chunk is, number row groups, state sizes."""
+
+    says_twice: bool
+    numbers: bool
+    states_sizes: bool
+
+
+def read_footer(
+    file: BinaryIO, name: str, types: Mapping[str, int], row_groups: int, largest: int, version: str
+) -> list[RowGroup]:
     """The row groups of a part; refused unless its columns are those of `types` and its footer is sound.
 
     `types` gives the number of each column's Parquet type; `row_groups` and `largest` bound how many
-    row groups the file and how many bytes the footer has.
+    row groups the file and how many bytes the footer has; `version` is that of pyarrow in release.json.
     """
+    major = version.partition(".")[0]
+    number = int(major) if major.isdecimal() else 0
+    habits = _Habits(says_twice=number < 18, numbers=number < 20, states_sizes=number >= 20)
     raw, end = _footer_bytes(file, name, largest)
     try:
         footer, size = _structure(raw, 0, _FOOTER, max(row_groups, len(types) + 1, _ENCODINGS))
@@ -125,8 +142,8 @@ def read_footer(file: BinaryIO, name: str, types: Mapping[str, int], row_groups:
         raise BundleError(f"{name} is not a readable Parquet file as releases hold them. Ask for a new copy.")
     try:
         _check_schema(name, footer["schema"], types)
-        _check_row_groups(name, footer, row_groups)
-        return _row_groups(file, name, footer, end)
+        _check_row_groups(name, footer, row_groups, version, habits)
+        return _row_groups(file, name, footer, end, habits)
     except KeyError:
         raise BundleError(f"{name} leaves out what every Parquet file states. Ask for a new copy.") from None
 
@@ -152,9 +169,10 @@ def _read(file: BinaryIO, at: int, size: int) -> bytes:
 def _check_schema(name: str, schema: list[dict[str, Any]], types: Mapping[str, int]) -> None:
     """A root, and one optional column of numbers or text below it for each that is expected."""
     root, *columns = schema or [{}]
-    if root.get("children") != len(columns) or any("children" in column for column in columns):
+    said_of_root = {"name": b"schema", "repetition": _REQUIRED, "children": len(columns)}
+    if root != said_of_root or any("children" in column for column in columns):
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
-    if [element["name"] for element in schema] != [b"schema", *(expected.encode() for expected in types)]:
+    if [column["name"] for column in columns] != [expected.encode() for expected in types]:
         raise BundleError(f"{name} does not have the columns release.json describes. Ask for a new copy.")
     for column, (label, kind) in zip(columns, types.items(), strict=True):
         said = column.get("converted"), column.get("logical")
@@ -163,12 +181,18 @@ def _check_schema(name: str, schema: list[dict[str, Any]], types: Mapping[str, i
             raise BundleError(f"{name}: column {label[:100]!r} does not hold numbers of the right kind.")
 
 
-def _check_row_groups(name: str, footer: dict[str, Any], most: int) -> None:
+def written_by(version: str) -> bytes:
+    """What a footer says of its writer; of one between two releases release.json says .dev0."""
+    return f"{_WRITER}{version.replace('.dev0', '-SNAPSHOT')}".encode()
+
+
+def _check_row_groups(name: str, footer: dict[str, Any], most: int, version: str, habits: _Habits) -> None:
     """Nothing compressed, no notes, and one count of rows throughout, since readers make room for what it says."""
     columns, counted = footer["schema"][1:], 0
-    said = footer["version"], len(footer["orders"]), "notes" in footer
-    if said != (_VERSION, len(columns), False) or not _WRITER.fullmatch(footer["writer"]):
+    if (footer["version"], footer["orders"], "notes" in footer) != (_VERSION, [{"by type": {}}] * len(columns), False):
         raise BundleError(f"{name} carries notes that no release has. Ask the publisher for a new copy.")
+    if footer["writer"] != written_by(version):
+        raise BundleError(f"{name} names another writer than the pyarrow of release.json. Do not rely on it.")
     if len(footer["row_groups"]) > most:
         raise BundleError(f"{name} is cut into more row groups than a release is. Do not rely on it.")
     for number, group in enumerate(footer["row_groups"]):
@@ -183,18 +207,26 @@ def _check_row_groups(name: str, footer: dict[str, Any], most: int) -> None:
                 raise BundleError(f"{name} counts its rows in two ways. Do not rely on it.")
             if chunk["path"] != [column["name"]] or chunk["type"] != column["type"]:
                 raise BundleError(f"{name} holds a row group with other columns than the file. Do not rely on it.")
-            sizes = chunk.get("sizes", {})
-            levels = sizes.get("levels", [0, rows])
-            if len(levels) != 2 or min(levels) < 0 or sum(levels) != rows or sizes.get("repetitions"):
+            if ("sizes" in chunk) != habits.states_sizes:
+                raise BundleError(f"{name} says of its columns what no release does. Do not rely on it.")
+            if habits.states_sizes and not _are_sizes(chunk["sizes"], rows, column["type"] == PHYSICAL_TYPES["string"]):
                 raise BundleError(f"{name} counts its rows in two ways. Do not rely on it.")
         size = sum(chunk["bytes"] for chunk in chunks)
-        if (group["bytes"], group["unpacked_bytes"], group.get("number", number)) != (size, size, number):
+        numbered = number if habits.numbers else None
+        if (group["bytes"], group["unpacked_bytes"], group.get("number")) != (size, size, numbered):
             raise BundleError(f"{name} counts its bytes in two ways. Do not rely on it.")
     if counted != footer["rows"]:
         raise BundleError(f"{name} counts its rows in two ways. Do not rely on it.")
 
 
-def _row_groups(file: BinaryIO, name: str, footer: dict[str, Any], end: int) -> list[RowGroup]:
+def _are_sizes(sizes: dict[str, Any], rows: int, text: bool) -> bool:
+    """How many values are missing and how many are there; of text how long it is. Nothing is repeated."""
+    levels = sizes.get("levels", [])
+    there = {"repetitions", "levels", "text_bytes"} if text else {"repetitions", "levels"}
+    return sizes.keys() == there and not sizes["repetitions"] and len(levels) == 2 and sum(levels) == rows
+
+
+def _row_groups(file: BinaryIO, name: str, footer: dict[str, Any], end: int, habits: _Habits) -> list[RowGroup]:
     """Chunk after chunk and page after page, without a byte between them, up to the footer at `end`."""
     at, groups = len(_MAGIC), []
     try:
@@ -205,7 +237,9 @@ def _row_groups(file: BinaryIO, name: str, footer: dict[str, Any], end: int) -> 
             for chunk in group["chunks"]:
                 chunks.append(_chunk(file, name, chunk["details"], at, end))
                 at += chunk["details"]["bytes"]
-                if chunk["copied_at"]:  # older versions of pyarrow write it twice
+                if habits.says_twice != bool(chunk["copied_at"]):
+                    raise OtherFooterError
+                if habits.says_twice:
                     raw = _read(file, at, min(_LARGEST_CHUNK_COPY, end - at))
                     copy, size = _structure(raw, 0, _CHUNK, _ENCODINGS)
                     if chunk["copied_at"] != at or copy != chunk:
@@ -221,7 +255,7 @@ def _row_groups(file: BinaryIO, name: str, footer: dict[str, Any], end: int) -> 
 
 def _chunk(file: BinaryIO, name: str, chunk: dict[str, Any], at: int, end: int) -> Chunk:
     """The pages of a chunk that begins at `at`: a dictionary and places in it, or values; as many values as rows."""
-    until, rows, kinds = at + chunk["bytes"], chunk["values"], Counter[tuple[int, int]]()
+    until, rows = at + chunk["bytes"], chunk["values"]
     if not 0 <= chunk["bytes"] <= end - at:
         raise BundleError(f"{name} claims to hold more bytes than it has. Do not rely on it.")
     pages: list[Page] = []
@@ -232,23 +266,20 @@ def _chunk(file: BinaryIO, name: str, chunk: dict[str, Any], at: int, end: int) 
         expected = (_DICTIONARY_PAGE, _PLAIN) if is_first else (_DATA_PAGE, _PLACES if coded else _PLAIN)
         if kind != expected or (at == chunk["first_page"]) != (len(pages) == coded) or page.values < (not is_first):
             raise OtherFooterError
-        kinds[kind] += 1
         counted += 0 if is_first else page.values
         at = page.end
         pages.append(page)
         if counted > rows or page.values > rows or len(pages) > 3 + rows // _VALUES_PER_PAGE:
             raise OtherFooterError
-    encodings = {_RUN_LENGTHS, *(encoding for _, encoding in kinds)}
-    stated = [((one["kind"], one["encoding"]), one["pages"]) for one in chunk.get("page_encodings", ())]
-    if "page_encodings" not in chunk:  # older versions of pyarrow do not state them
-        stated = list(kinds.items())
     if counted != rows or at != until or chunk.get("dictionary", first) != first or len(pages) == coded:
         raise OtherFooterError
-    if set(chunk["encodings"]) != encodings or len(chunk["encodings"]) > 1 + len(encodings):  # some state one twice
+    data = {"kind": _DATA_PAGE, "encoding": _PLACES if coded else _PLAIN, "pages": len(pages) - coded}
+    stated = [{"kind": _DICTIONARY_PAGE, "encoding": _PLAIN, "pages": 1}, data] if coded else [data]
+    encodings = [_PLAIN, _RUN_LENGTHS, _PLACES] if coded else [_RUN_LENGTHS, _PLAIN]
+    if chunk["encodings"] != encodings or chunk["page_encodings"] != stated:
         raise OtherFooterError
-    if sorted(stated) != sorted(kinds.items()):
-        raise OtherFooterError
-    return Chunk(pages, chunk.get("sizes", {}).get("text_bytes"))
+    sizes = chunk.get("sizes", {})
+    return Chunk(pages, sizes.get("text_bytes"), sizes["levels"][1] if sizes else None)
 
 
 def _page(file: BinaryIO, at: int, until: int) -> tuple[tuple[int, int], Page]:
@@ -257,8 +288,8 @@ def _page(file: BinaryIO, at: int, until: int) -> tuple[tuple[int, int], Page]:
     page, size = _structure(raw, 0, _PAGE, 0)
     is_dictionary = page["kind"] == _DICTIONARY_PAGE
     head = page["dictionary" if is_dictionary else "data"]
-    level_encodings = {head[name] for name in ("definition", "repetition") if name in head}
-    if ("data" in page and "dictionary" in page) or level_encodings - {_RUN_LENGTHS}:
+    others = {"sorted": None} if is_dictionary else {**_LEVELS, "statistics": {}}
+    if len(page) != 4 or head != {"values": head["values"], "encoding": head["encoding"], **others}:
         raise OtherFooterError
     if not 0 <= page["bytes"] == page["unpacked_bytes"] <= until - at - size:
         raise OtherFooterError
@@ -312,6 +343,8 @@ def _list(raw: bytes, at: int, inner: Any, most: int) -> tuple[list[Any], int]:
     at += 1
     if size == 15:
         size, at = varint(raw, at, 32)
+        if size < 15:  # it fits into the byte before
+            raise OtherFooterError
     if kind != (_STRUCT if isinstance(inner, _Struct) else inner) or size > most:
         raise OtherFooterError
     items: list[Any] = []

@@ -1,7 +1,4 @@
-"""Open a release and believe nothing about it until it has been checked.
-
-Parquet parts have the columns, types and rows that release.json describes, and values that are numbers.
-"""
+"""Open a release and believe nothing about it until it has been checked, that its parts are as release.json says."""
 
 from __future__ import annotations
 
@@ -181,7 +178,7 @@ class Release(Described):
         if self.form == "synthetic":
             check_synthetic(self._made_up, blocks)
         if self.form == "table":
-            check_spread(self.columns, blocks)
+            check_spread(self.columns, blocks, self.manifest.clip_radius)
 
     def _checked(self, batch: pa.RecordBatch) -> npt.NDArray[np.float64]:
         """Rows as numbers."""
@@ -269,8 +266,8 @@ def _parts_below(manifest: Manifest, prefix: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Expected:
-    """What the manifest implies about the parts of one kind: their columns and types, rows and bytes in all, and the
-    row groups and the footer's bytes of each."""
+    """What the manifest implies about the parts of one kind: their columns and types, rows and bytes in all, the row
+    groups and the footer's bytes of each, and the version of pyarrow that wrote them."""
 
     columns: Mapping[str, str]
     rows: int
@@ -278,6 +275,7 @@ class _Expected:
     most_bytes: int
     row_groups: int
     footer_bytes: int
+    version: str
 
     @property
     def types(self) -> dict[str, int]:
@@ -324,7 +322,7 @@ def check_parts(folder: Path, manifest: Manifest) -> None:
 
 def _expected(manifest: Manifest) -> dict[str, _Expected]:
     """By the beginning of their names."""
-    expected = {}
+    expected, version = {}, manifest.versions.get("pyarrow", "")
     if manifest.form != "moments":
         columns = len(manifest.columns)
         cells = manifest.n * columns
@@ -337,6 +335,7 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
             most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
             row_groups=groups,
             footer_bytes=_frame(manifest.names, 1 + groups),
+            version=version,
         )
     if manifest.form != "table":
         features = [stage.size for stage in manifest.moment_sets]
@@ -353,6 +352,7 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
                 + len(manifest.rounds) * _frame(manifest.names),
                 row_groups=len(manifest.rounds),
                 footer_bytes=_frame([longest] * len(MARGINAL_COLUMNS), 1 + len(manifest.rounds)),
+                version=version,
             )
         names = len(features) * _frame(manifest.names)
         expected["moments.parquet"] = _Expected(
@@ -362,6 +362,7 @@ def _expected(manifest: Manifest) -> dict[str, _Expected]:
             most_bytes=_BYTES_PER_CELL * rows * len(MOMENT_COLUMNS) + names + _frame(MOMENT_COLUMNS),
             row_groups=groups,
             footer_bytes=_frame([longest] * len(MOMENT_COLUMNS), 1 + groups),
+            version=version,
         )
     return expected
 
@@ -378,7 +379,7 @@ def _row_counts(path: Path, name: str, implied: _Expected) -> list[int]:
 
 
 def _footer(file: BinaryIO, name: str, implied: _Expected) -> list[RowGroup]:
-    return read_footer(file, name, implied.types, implied.row_groups, implied.footer_bytes)
+    return read_footer(file, name, implied.types, implied.row_groups, implied.footer_bytes, implied.version)
 
 
 def _parquet(source: Any, name: str, limit: int, **options: Any) -> pq.ParquetFile:

@@ -200,7 +200,7 @@ def _elsewhere(old: SplitResult, new: SplitResult) -> str | None:
     """A release is fetched from one scheme, host and port."""
     if (old.scheme, old.netloc) == (new.scheme, new.netloc):
         return None
-    return f"{new.netloc[:100]!r}; a release is not fetched from elsewhere"
+    return f"{f'{new.scheme}://{new.netloc}'[:100]!r}; a release is not fetched from elsewhere"
 
 
 def _checked_address(url: str) -> str:

@@ -24,6 +24,10 @@ from hazeglass.compute.text import THOUSANDS, TextFormat
 # A column of some rows: an Arrow array, Python objects where a data frame holds such, or either behind codes (Coded).
 Column = Any
 Arrays = tuple[pa.Array, ...]
+_SECONDS = {"W": 604_800, "D": 86_400, "h": 3600, "m": 60}
+_PARTS_OF_SECONDS = ("s", "ms", "us", "ns", "ps", "fs", "as")
+_FIRST_DAY, _LAST_DAY = -365_242_500_719_162, 365_242_499_280_471  # of years of twelve digits
+_MOST_MONTHS = 13 * 10**12
 _TRUTH = {b"true": 1.0, b"false": 0.0}
 _NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
 
@@ -108,6 +112,8 @@ def _from_objects(cells: list[Any], text: TextFormat) -> Arrays:
         kind = type(cell)  # what an object says of itself is not asked
         if issubclass(kind, str | bytes):
             words[k] = cell
+        elif issubclass(kind, np.timedelta64):  # a whole number, but of whatever unit
+            unread[k] = not np.isnat(cell)
         elif issubclass(kind, numbers.Real | Decimal | np.bool_):
             values[k] = as_float(cell)
         else:
@@ -129,6 +135,26 @@ def as_float(number: Any) -> float:
             return math.inf if number > 0 else -math.inf
     except Exception:  # a signalling decimal, or whatever an odd number raises
         return math.nan
+
+
+def seconds_of(cell: np.datetime64) -> tuple[int, int, int] | None:
+    """The seconds since 1970 of NumPy's moment, and what is past of the next in units of which a second has 10^digits.
+
+    Exactly, whatever its unit, and of a year or a month to its beginning: NumPy itself wraps where another unit does
+    not reach. None where it is no moment, or text does not reach: in a year of more than twelve digits.
+    """
+    unit, count = np.datetime_data(cell.dtype)
+    if np.isnat(cell):
+        return None
+    value = int(cell.astype(np.int64)) * count
+    if unit in ("Y", "M"):
+        value *= 12 if unit == "Y" else 1
+        if abs(value) >= _MOST_MONTHS:
+            return None
+        unit, value = "D", int(np.datetime64(value, "M").astype("datetime64[D]").astype(np.int64))
+    digits = 3 * _PARTS_OF_SECONDS.index(unit) if unit in _PARTS_OF_SECONDS else 0
+    seconds, rest = divmod(value * _SECONDS.get(unit, 1), 10**digits)
+    return (seconds, rest, digits) if _FIRST_DAY <= seconds // _SECONDS["D"] <= _LAST_DAY else None
 
 
 def is_missing(cell: Any) -> bool:

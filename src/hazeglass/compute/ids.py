@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column, as_float, in_plain_arrays, is_bytes, is_missing, is_text
+from hazeglass.compute.cells import Column, as_float, in_plain_arrays, is_bytes, is_missing, is_text, seconds_of
 from hazeglass.compute.text import TextFormat
 
 LONGEST = 1_000  # characters; what is longer names no one
@@ -194,6 +194,8 @@ def _word(cell: Any) -> str | None:
             word = "".join(cell)
         elif issubclass(kind, bytes | bytearray | memoryview):
             return _of_bytes(bytes(cell[: 4 * LONGEST + 1]))
+        elif issubclass(kind, np.timedelta64):  # counts as a whole number, of whatever unit
+            return None
         elif issubclass(kind, numbers.Integral):
             word = str(int(cell))
         elif issubclass(kind, datetime.datetime):
@@ -202,9 +204,11 @@ def _word(cell: Any) -> str | None:
             except OverflowError:  # it is in the year 0 or 10000 in Greenwich, which text can say
                 word = cell.isoformat()
         elif issubclass(kind, np.datetime64):
-            if np.isnat(cell) or np.datetime_data(cell.dtype)[0] == "Y":  # of a year text is a number
+            found = seconds_of(cell)
+            if found is None or np.datetime_data(cell.dtype)[0] == "Y":  # of a year text is a number
                 return None
-            word = str(cell)
+            seconds, rest, digits = found
+            word = _moment(seconds, f"{rest:0{digits}}" if digits else "")
         elif issubclass(kind, UUID | datetime.date | datetime.time):
             word = str(cell)
         else:

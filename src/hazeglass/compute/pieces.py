@@ -328,6 +328,8 @@ def arrow_or_list(column: Any) -> Column:
         codes = np.asarray(column.cat.codes, dtype=np.int64)
         values = arrow_or_list(kind.categories.to_series())
         return Coded(pa.array(codes, mask=codes < 0), values, bool(column.cat.ordered))
+    if isinstance(column, np.ndarray) and kind.kind in "mM":  # Arrow wraps days, and takes 25 seconds for one
+        return list(column)
     if str(kind) in ("object", "Object") or getattr(kind, "storage", "") == "python":
         return list(column)
     try:

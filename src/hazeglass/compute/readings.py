@@ -21,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Arrays, Column, cells_of, in_plain_arrays, is_missing, is_text, number_column
+from hazeglass.compute.cells import (
+    Arrays,
+    Column,
+    cells_of,
+    in_plain_arrays,
+    is_missing,
+    is_text,
+    number_column,
+    seconds_of,
+)
 from hazeglass.compute.text import ORDERS, YEAR_LAST, TextFormat
 
 _TRUTH = {**dict.fromkeys(("true", "t", "yes", "y", "1"), True), **dict.fromkeys(("false", "f", "no", "n", "0"), False)}
@@ -228,7 +237,10 @@ def _moment(cell: Any, text: TextFormat) -> _Moment | None:
         if issubclass(kind, datetime.time):
             return _Moment(None, _clock(cell.hour, cell.minute, cell.second, cell.microsecond), None)
         if issubclass(kind, np.datetime64):
-            return _at(*divmod(int(cell.astype("datetime64[us]").astype(np.int64)), _DAY), 0)
+            if (since := seconds_of(cell)) is None:
+                return None
+            day, clock = divmod(since[0] * 10**6 + since[1] * 10**6 // 10 ** since[2], _DAY)
+            return _at(day, clock, 0)
         word = _word(cell)
         found = None if word is None else _DATE.fullmatch(year_first(word.strip(), text))
         return None if found is None else _of_match(found)

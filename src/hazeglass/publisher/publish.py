@@ -276,7 +276,7 @@ def describe(
             "hazeglass": __version__,
             "python": platform.python_version(),
             "numpy": numpy.__version__,
-            "pyarrow": pyarrow.__version__,
+            "pyarrow": pyarrow.cpp_version.replace("-SNAPSHOT", ".dev0"),  # as footers say it
         },
         epsilon_delta_curve=words.curve,
         attack_odds=tuple((odds.false_positive_rate, odds.true_positive_rate) for odds in words.odds),
