@@ -73,6 +73,8 @@ def _ids(column: Column, text: TextFormat) -> pa.Array:
         return _from_times(column, text)
     if not (pt.is_floating(kind) or pt.is_boolean(kind) or pt.is_decimal(kind)):
         return pa.nulls(len(column), pa.string())
+    if pt.is_float16(kind):  # Arrow before version 26 cannot encode it, and Python's own floats would hide its width
+        return _each(column.to_numpy(zero_copy_only=False), text)
     encoded = column.dictionary_encode()
     cells = encoded.dictionary
     # NumPy's floats know how wide they are, Python's do not.
@@ -319,7 +321,7 @@ def _days(date: str) -> int | None:
             return datetime.date.fromisoformat(date).toordinal() - datetime.date(1970, 1, 1).toordinal()
         digits = date.replace("-", "")
         if len(digits) == 7 and date[-3:].isdecimal():  # 2024-001
-            day = np.datetime64(date[:4], "D") + (int(date[-3:]) - 1)
+            day = np.datetime64(date[:4], "D") + np.timedelta64(int(date[-3:]) - 1, "D")
             return int(day.astype(np.int64)) if str(day)[:4] == date[:4] else None
         if digits == date:
             date = f"{date[:4]}-{date[4:6]}-{date[6:]}"
