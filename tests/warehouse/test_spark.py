@@ -1,6 +1,9 @@
 """Spark in local mode, with `make warehouse`."""
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +64,12 @@ def test_a_table_that_changes_between_questions_is_refused(session, meters, tmp_
     meters[1].limit(50).createOrReplaceTempView("changing")
     with pytest.raises(DataError, match="number of rows changed"):
         rows.look()
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="watching traffic needs root")
+def test_no_cell_is_in_the_traffic_between_driver_and_executor():
+    """The benchmark of a full run, on few rows: it fails where a cell is seen, or where fetched ones are not."""
+    script = Path(__file__).parents[2] / "benchmarks" / "spark.py"
+    done = subprocess.run([sys.executable, str(script), "20000", "5"], capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stdout + done.stderr[-2000:]
+    assert "the release: 0 cells seen" in done.stdout
