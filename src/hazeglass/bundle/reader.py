@@ -29,7 +29,6 @@ from hazeglass.bundle.contents import (
     check_spread,
     in_words,
 )
-from hazeglass.bundle.fields import FieldRows
 from hazeglass.bundle.followed import check_followed, known_columns
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
 from hazeglass.bundle.manifest import Column, Manifest
@@ -49,7 +48,7 @@ from hazeglass.bundle.moments import (
 )
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
-from hazeglass.bundle.synthetic import NormalRows, check_synthetic, synthetic_rows, warn_of
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic, synthetic_rows, warn_of
 from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
 from hazeglass.bundle.verify import check_files, check_hashes, parse_checksums, read_checksums, read_manifest
 from hazeglass.bundle.writer import part_rows, row_groups
@@ -146,7 +145,7 @@ class Release(Described):
         return marginals_from_arrow(pa.concat_tables(self._groups("marginals.parquet")), self.manifest, deviations)
 
     @cached_property
-    def _made_up(self) -> NormalRows | FieldRows:
+    def _made_up(self) -> SyntheticRows:
         try:
             with np.errstate(all="ignore"):  # whatever a forger wrote
                 return synthetic_rows(self.manifest, self.moments(), self.marginals())
