@@ -300,7 +300,7 @@ from dataclasses import replace
 from pathlib import Path
 import pyarrow as pa
 from hazeglass.bundle.manifest import Part
-from hazeglass.bundle.reader import check_parts
+from hazeglass.bundle.verify import check_parts
 from hazeglass.bundle.reader import Release, load
 from hazeglass.errors import BundleError
 

@@ -7,7 +7,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hazeglass.bundle.manifest import Column, Stage
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import (
     MARGINAL_COLUMNS,
     ReleasedMoments,

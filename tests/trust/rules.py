@@ -15,7 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hazeglass.bundle.manifest import Manifest, RadiusSearch, Round, Stage, Standard, unit_step
+from hazeglass.bundle.columns import unit_step
+from hazeglass.bundle.manifest import Manifest, RadiusSearch, Round, Stage, Standard
 from hazeglass.bundle.moments import (
     ReleasedMoments,
     marginals_schema,

@@ -16,7 +16,7 @@ from hazeglass.analyst.graph import Origin
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked, covariance_of_features, observed_variances, some_of
 from hazeglass.analyst.select import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.analyst.series import still_in_time
-from hazeglass.bundle.manifest import CellNoise
+from hazeglass.bundle.columns import CellNoise
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.places import SUFFIXES

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.columns import Column
 from hazeglass.bundle.contents import REACH, on_lattice
-from hazeglass.bundle.manifest import SEASON_NAMES, Column, Manifest, Series, Stage
+from hazeglass.bundle.manifest import SEASON_NAMES, Manifest, Series, Stage
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of

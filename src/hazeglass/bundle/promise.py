@@ -20,7 +20,7 @@ from hazeglass.bundle.columns import ABSENCE, Column, absence_of, origins, respo
 from hazeglass.bundle.followed import TOLERANCE, check_lifetime, search_mu
 from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, Stage
 from hazeglass.bundle.moments import moment_rows, most_counts, most_rows, released_rows
-from hazeglass.bundle.verify import check_name
+from hazeglass.bundle.transport import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.shaping import BOX, LARGEST_LINEAR, MOST_STAGES

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, SyntheticNote
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, SyntheticNote
 from hazeglass.bundle.moments import (
     marginals_schema,
     marginals_to_arrow,
