@@ -41,7 +41,7 @@ _NOT_THERE = (403, 404, 410)  # object stores say 403 of a file that they do not
 
 
 @contextmanager
-def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[tuple[Path, bool]]:
+def local_folder(path: str | Path, largest: int) -> Iterator[tuple[Path, bool]]:
     """The bundle as a local folder, and whether it is temporary: removed at once when the block fails, else by its new
     owner."""
     scheme = _ADDRESS.match(str(path)) if isinstance(path, str) else None

@@ -28,10 +28,8 @@ from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION, Manifest
 from hazeglass.bundle.moments import (
     MARGINAL_COLUMNS,
     MOMENT_COLUMNS,
-    marginals_schema,
     moment_batches,
     moment_rows,
-    moments_schema,
     most_counts,
 )
 from hazeglass.bundle.sign import Signature
@@ -332,11 +330,11 @@ def expected_parts(manifest: Manifest) -> dict[str, Expected]:
         features = [stage.size for stage in manifest.moment_sets]
         rows, groups = sum(map(moment_rows, features)), sum(map(moment_batches, features))
         # A row group states the first and the last name that occurs in it, besides those of its own columns.
-        longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
+        longest = max([*MOMENT_COLUMNS, *manifest.names], key=len)
         if manifest.rounds:
             counts = len(manifest.rounds) * most_counts(manifest.columns)
             expected["marginals.parquet"] = Expected(
-                columns={field.name: str(field.type) for field in marginals_schema()},
+                columns=MARGINAL_COLUMNS,
                 rows=counts,
                 fewest_bytes=0,
                 most_bytes=_BYTES_PER_CELL * counts * len(MARGINAL_COLUMNS)
@@ -346,7 +344,7 @@ def expected_parts(manifest: Manifest) -> dict[str, Expected]:
             )
         names = len(features) * _frame(manifest.names)
         expected["moments.parquet"] = Expected(
-            columns={field.name: str(field.type) for field in moments_schema()},
+            columns=MOMENT_COLUMNS,
             rows=rows,
             fewest_bytes=8 * rows,  # the numbers themselves
             most_bytes=_BYTES_PER_CELL * rows * len(MOMENT_COLUMNS) + names + _frame(MOMENT_COLUMNS),
