@@ -5,7 +5,7 @@ So the footer is read here first (Thrift's compact protocol) and must be one tha
 and no others, each of its type, in order; as many column chunks as columns; nothing compressed, nothing encrypted,
 nothing in another file, no notes, no statistics, and one count of rows throughout. The pages fill the file from its
 first bytes to the footer and hold as many values as there are rows. Two readers cannot see two footers in one that
-passes, and nothing lies between what they read. What is inside the pages is for pages.py.
+passes, and nothing lies between what they read. What is inside the pages is for contents.py.
 """
 
 from __future__ import annotations
