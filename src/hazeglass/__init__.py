@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from hazeglass.analyst.graph import Graph
     from hazeglass.analyst.recover import recover
     from hazeglass.analyst.synthesize import synthesize
-    from hazeglass.bundle.manifest import Column
+    from hazeglass.bundle.columns import Column
     from hazeglass.bundle.reader import Release, load
     from hazeglass.compute.text import TextFormat
     from hazeglass.glasso import Solution, graphical_lasso, graphical_lasso_path, nearest_psd_max_norm
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 # Where each public name lives. Nothing is imported until it is asked for, so that
 # `import hazeglass` stays fast and the analyst never loads the publisher's package.
 _HOMES = {
-    "Column": "hazeglass.bundle.manifest",
+    "Column": "hazeglass.bundle.columns",
     "CorrectedGraphicalLasso": "hazeglass.analyst.estimators",
     "CorrectedGraphicalLassoCV": "hazeglass.analyst.estimators",
     "GaussianDP": "hazeglass.guarantee.gdp",

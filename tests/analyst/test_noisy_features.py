@@ -14,7 +14,7 @@ from hazeglass.analyst.noisy import (
     features_from_powers,
     products_from_powers,
 )
-from hazeglass.bundle.manifest import CellNoise
+from hazeglass.bundle.columns import CellNoise
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import to_features
 from hazeglass.guarantee.lattice import lattice_noise

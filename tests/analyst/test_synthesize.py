@@ -239,7 +239,7 @@ def test_what_cannot_be_drawn_is_refused_in_one_sentence(release, tmp_path):
 
 
 def test_rows_that_miss_the_release_come_with_a_warning(release, monkeypatch):
-    from hazeglass.bundle import fields as module
+    from hazeglass.bundle import synthetic as module
     from hazeglass.markov.draw import Check
 
     failed = Check({(0, 1): 9.0}, (3,), {(0, 1): np.zeros((4, 3))})

@@ -18,7 +18,7 @@ def test_both_catalogues_name_every_part_with_its_hash(make_plan, table, tmp_pat
     objects = [d for d in croissant["distribution"] if d["@type"] == "cr:FileObject"]
     assert {d["contentUrl"]: d["sha256"] for d in objects} == parts
     fields = [[field["name"] for field in resource["schema"]["fields"]] for resource in package["resources"]]
-    assert fields == ([["a", "b", "c"]] if form == "table" else [MARGINAL_COLUMNS, MOMENT_COLUMNS])
+    assert fields == ([["a", "b", "c"]] if form == "table" else [[*MARGINAL_COLUMNS], [*MOMENT_COLUMNS]])
     columns = [[f["source"]["extract"]["column"] for f in record["field"]] for record in croissant["recordSet"]]
     assert columns == fields
 
@@ -30,8 +30,8 @@ def test_a_synthetic_release_describes_all_of_its_tables(make_plan, table, tmp_p
     fields = {r["path"]: [field["name"] for field in r["schema"]["fields"]] for r in package["resources"]}
     assert fields == {
         "data/part-00000.parquet": ["a", "b", "c"],
-        "marginals.parquet": MARGINAL_COLUMNS,
-        "moments.parquet": MOMENT_COLUMNS,
+        "marginals.parquet": [*MARGINAL_COLUMNS],
+        "moments.parquet": [*MOMENT_COLUMNS],
     }
     assert [record["@id"] for record in croissant["recordSet"]] == ["marginals", "moments", "rows"]
 

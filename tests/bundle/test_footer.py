@@ -11,7 +11,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.bundle.footer import PHYSICAL_TYPES, read_footer
-from hazeglass.bundle.moments import moments_schema
+from hazeglass.bundle.moments import MOMENT_COLUMNS, schema_of
 from hazeglass.errors import BundleError
 
 from .forgery import AS_RELEASED, reseal, write_part
@@ -225,7 +225,7 @@ def test_an_honest_footer_is_read_as_pyarrow_reads_it(part):
 
 
 def test_moments_and_text_are_read_as_well(tmp_path):
-    schema, path = moments_schema(), tmp_path / "moments.parquet"
+    schema, path = schema_of(MOMENT_COLUMNS), tmp_path / "moments.parquet"
     with pq.ParquetWriter(path, schema, **AS_RELEASED, use_dictionary=["left", "right"]) as writer:
         for _ in range(20):
             writer.write_batch(pa.RecordBatch.from_pylist([{"left": "a"}, {"left": "b" * 300, "value": 1.0}], schema))
@@ -328,7 +328,7 @@ from dataclasses import replace
 from pathlib import Path
 import pyarrow as pa
 from hazeglass.bundle.manifest import Part
-from hazeglass.bundle.reader import check_parts
+from hazeglass.bundle.verify import check_parts
 from hazeglass.bundle.reader import Release, load
 from hazeglass.errors import BundleError
 

@@ -38,9 +38,9 @@ def test_a_resealed_release_is_still_one(release):
 
 
 def test_too_many_files_are_refused(release, monkeypatch):
-    monkeypatch.setattr(verify, "MOST_FILES", 5)
+    monkeypatch.setattr(transport, "MOST_FILES", 5)
     assert hg.load(release.path).n == 600
-    monkeypatch.setattr(verify, "MOST_FILES", 4)
+    monkeypatch.setattr(transport, "MOST_FILES", 4)
     refused(release.path, "at most 4 files; SHA256SUMS lists more")
 
 
@@ -50,14 +50,18 @@ def test_a_folder_that_holds_nothing_of_the_release_is_refused(release):
 
 
 def test_documents_that_are_too_large_are_not_read(release, monkeypatch):
+    def limit(size):
+        for module in (transport, verify):
+            monkeypatch.setattr(module, "LARGEST_JSON", size)
+
     sizes = {path.name: path.stat().st_size for path in release.path.iterdir() if path.suffix != ".parquet"}
-    monkeypatch.setattr(verify, "LARGEST_JSON", max(sizes.values()))
+    limit(max(sizes.values()))
     assert hg.load(release.path).n == 600
-    monkeypatch.setattr(verify, "LARGEST_JSON", max(sizes.values()) - 1)
+    limit(max(sizes.values()) - 1)
     refused(release.path, f"{max(sizes, key=lambda name: sizes[name])} is larger than")
-    monkeypatch.setattr(verify, "LARGEST_JSON", sizes["release.json"] - 1)
+    limit(sizes["release.json"] - 1)
     refused(release.path, "is larger than")
-    monkeypatch.setattr(verify, "LARGEST_JSON", 10)
+    limit(10)
     refused(release.path, "SHA256SUMS is too large")
 
 
@@ -106,7 +110,7 @@ def test_a_column_of_text_is_refused(release):
 
 
 def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypatch):
-    monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
+    monkeypatch.setattr("hazeglass.bundle.verify._FREE_CELLS", 0)
     zeros = pa.table({name: pa.repeat(pa.scalar(0.0), 1_000_000) for name in "abc"})
     add_part(release, "data/part-00000.parquet", zeros)
     slack = release.manifest.delta_slack / 600 * 1_000_000
@@ -115,7 +119,7 @@ def test_more_rows_than_noise_could_be_packed_into_are_refused(release, monkeypa
 
 def test_equal_cells_under_narrow_noise_are_a_table(tmp_path, monkeypatch):
     """Noise narrower than a lattice step may leave every cell as it was; no dictionary makes such a part small."""
-    monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
+    monkeypatch.setattr("hazeglass.bundle.verify._FREE_CELLS", 0)
     plan = hg.Plan(title="t", form="table", protects="entry", mu=20.0, columns=[hg.Column("a", "integer", 0, 1)])
     release = hg.publish(
         pa.table({"a": pa.repeat(pa.scalar(0, pa.int8()), 1_000_000)}), plan, tmp_path / "out", simulate_seed=1

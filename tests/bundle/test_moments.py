@@ -7,17 +7,18 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hazeglass.bundle.manifest import Column, Stage
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import Stage
 from hazeglass.bundle.moments import (
     MARGINAL_COLUMNS,
+    MOMENT_COLUMNS,
     ReleasedMoments,
     marginals_from_arrow,
-    marginals_schema,
     marginals_to_arrow,
     moment_rows,
     moments_from_arrow,
-    moments_schema,
     moments_to_arrow,
+    schema_of,
 )
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
@@ -50,7 +51,7 @@ def test_entries_stand_in_their_order_and_come_back(monkeypatch):
     stages = [made(names, kind, 2, mapped) for kind, mapped in kinds.items()]
     for at_once in (1, 10, 1 << 20):
         monkeypatch.setattr("hazeglass.bundle.moments._ENTRIES_AT_ONCE", at_once)
-        table = pa.Table.from_batches(moments_to_arrow(stages), moments_schema())
+        table = pa.Table.from_batches(moments_to_arrow(stages), schema_of(MOMENT_COLUMNS))
         expected = []
         for number, stage in enumerate(stages, start=1):
             f = stage.features
@@ -89,8 +90,10 @@ def test_entries_stand_in_their_order_and_come_back(monkeypatch):
     ],
 )
 def test_a_damaged_entry_is_refused(change, message):
-    rows = pa.Table.from_batches(moments_to_arrow([made(("a", "b"), "columns", 1)]), moments_schema()).to_pylist()
-    table = pa.Table.from_pylist(change(rows), moments_schema())
+    rows = pa.Table.from_batches(
+        moments_to_arrow([made(("a", "b"), "columns", 1)]), schema_of(MOMENT_COLUMNS)
+    ).to_pylist()
+    table = pa.Table.from_pylist(change(rows), schema_of(MOMENT_COLUMNS))
     with pytest.raises(BundleError, match=message):
         moments_from_arrow(table, 1, columns_of(("a", "b")), stage_of(("a", "b"), "columns"))
 
@@ -99,7 +102,7 @@ def test_a_thousand_columns_take_a_moment():
     names = tuple(f"column {k}" for k in range(1000))
     stage = made(names, "columns", 3)
     started = time.process_time()
-    table = pa.Table.from_batches(moments_to_arrow([stage]), moments_schema())
+    table = pa.Table.from_batches(moments_to_arrow([stage]), schema_of(MOMENT_COLUMNS))
     again = moments_from_arrow(table, 1, columns_of(names), stage_of(names, "columns"))
     assert time.process_time() - started < 3
     assert table.num_rows == moment_rows(1000)
@@ -109,7 +112,7 @@ def test_a_thousand_columns_take_a_moment():
 def test_a_stage_of_some_columns_names_those_alone():
     names = ("a", "b", "c")
     some = made(("a", "c"), "presence", 1)
-    table = pa.Table.from_batches(moments_to_arrow([some]), moments_schema())
+    table = pa.Table.from_batches(moments_to_arrow([some]), schema_of(MOMENT_COLUMNS))
     again = moments_from_arrow(table, 1, columns_of(names), stage_of(("a", "c"), "presence", of=(0, 2)))
     assert again.features == some.features
     with pytest.raises(BundleError, match="names a column"):
@@ -129,9 +132,9 @@ COUNTS = [  # two rounds of two columns
 def counted(change=lambda rows: rows):
     """The counts through the file and back, changed on the way."""
     batches = marginals_to_arrow(("a", "b"), COUNTS)
-    rows = pa.Table.from_batches(batches, marginals_schema()).to_pylist()
+    rows = pa.Table.from_batches(batches, schema_of(MARGINAL_COLUMNS)).to_pylist()
     manifest = SimpleNamespace(names=("a", "b"), rounds=(None, None), n=10, persons=None)
-    return marginals_from_arrow(pa.Table.from_pylist(change(rows), marginals_schema()), manifest, [1.5, 2.5])
+    return marginals_from_arrow(pa.Table.from_pylist(change(rows), schema_of(MARGINAL_COLUMNS)), manifest, [1.5, 2.5])
 
 
 def test_counts_stand_in_their_order_and_come_back():

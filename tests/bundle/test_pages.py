@@ -304,7 +304,7 @@ def test_a_small_part_of_repeated_cells_does_not_become_a_large_table(make_plan,
 @pytest.mark.parametrize("scale", [1.0, 2.5, 30.0, 1000.0])
 def test_noisy_cells_take_the_bytes_that_their_noise_has(make_plan, tmp_path, monkeypatch, scale):
     """The bound is below what every honest release takes, whatever the data: here all cells are equal."""
-    monkeypatch.setattr("hazeglass.bundle.reader._FREE_CELLS", 0)
+    monkeypatch.setattr("hazeglass.bundle.verify._FREE_CELLS", 0)
     columns = [{"name": name, "kind": "integer", "lower": 0, "upper": 1} for name in "ab"]
     plan = make_plan(form="table", protects="entry", budget={"mu": 1 / scale}, columns_as=columns)
     rows = pa.table({name: np.zeros(200_000, dtype=np.int64) for name in "ab"})

@@ -11,7 +11,7 @@ import pytest
 import hazeglass as hg
 from hazeglass.bundle.contents import check_spread
 from hazeglass.bundle.promise import check_manifest
-from hazeglass.bundle.verify import parse_checksums, read_checksums
+from hazeglass.bundle.transport import parse_checksums, read_checksums
 from hazeglass.errors import BundleError
 from hazeglass.guarantee.gdp import GaussianDP, explain
 from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, delta_slack, total_variation

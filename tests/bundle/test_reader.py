@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 import hazeglass as hg
-from hazeglass.bundle.catalogue import check_derived
 from hazeglass.bundle.manifest import Manifest, Part
+from hazeglass.bundle.verify import check_derived
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.errors import BundleError, HazeglassWarning
 

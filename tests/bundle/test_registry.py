@@ -7,7 +7,8 @@ import yaml
 from tests.cli.test_cli import hazeglass
 
 import hazeglass as hg
-from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, printable, registry_entry, yaml_text
+from hazeglass.bundle.catalogue import BLANK, dcat_entry, missing_words, registry_entry
+from hazeglass.cli.releases import printable, yaml_text
 from hazeglass.errors import BundleError, InputError, PlanError
 
 from .forgery import reseal

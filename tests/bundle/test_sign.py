@@ -151,7 +151,7 @@ def test_a_part_cannot_be_replaced_under_a_signature(signed, public, make_plan, 
 def test_a_page_of_another_version_cannot_be_replaced_under_a_signature(
     make_plan, table, tmp_path, key, public, monkeypatch
 ):
-    for module in ("publisher.publish", "bundle.catalogue"):
+    for module in ("publisher.publish", "bundle.verify"):
         monkeypatch.setattr(f"hazeglass.{module}.__version__", "0.9.9")
     folder = hg.publish(table, make_plan(), tmp_path / "old", sign=key).path
     monkeypatch.undo()

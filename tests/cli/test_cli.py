@@ -279,7 +279,7 @@ def test_a_bad_key_is_refused_even_by_a_rehearsal(desk):
 def test_verify_names_the_files_that_another_version_wrote(desk, monkeypatch):
     with monkeypatch.context() as older:
         older.setattr("hazeglass.publisher.publish.__version__", "0.9.1")
-        older.setattr("hazeglass.bundle.catalogue.__version__", "0.9.1")
+        older.setattr("hazeglass.bundle.verify.__version__", "0.9.1")
         assert publish(desk).returncode == 0
     for options in ([], ["--quiet"], ["--json"], ["--quiet", "--json"]):
         done = hazeglass("verify", "release", *options, cwd=desk)
@@ -459,7 +459,7 @@ def test_a_table_release_of_integers_and_logs(tmp_path, plan_text):
 
 def test_choices_are_those_of_the_library_on_the_command_line_and_in_the_studio(tmp_path):
     from hazeglass.analyst import DEPENDENCES, MARGINALS, SELECTS, SOLVERS
-    from hazeglass.bundle.manifest import KINDS, TRANSFORMS
+    from hazeglass.bundle.columns import KINDS, TRANSFORMS
     from hazeglass.compute.engines import ENGINES
     from hazeglass.glasso import components
     from hazeglass.guarantee.units import UNITS

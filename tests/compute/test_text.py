@@ -1,9 +1,12 @@
 """How a text file is read is a choice that can be kept, or it is refused in one sentence."""
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+import hazeglass
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError
 
@@ -79,3 +82,13 @@ def test_lists_become_values_that_can_be_compared():
     given = TextFormat(missing=["", "?"], header=False, names=["a", "b"])
     assert (given.missing, given.names) == (("", "?"), ("a", "b"))
     assert hash(given) == hash(replace(given))
+
+
+def test_only_who_looks_at_data_before_a_plan_guesses_how_it_is_written():
+    source = Path(hazeglass.__file__).parent
+    guessing = {
+        path.relative_to(source).as_posix()
+        for path in source.rglob("*.py")
+        if re.search(r"\bguess_(text|header)\b", path.read_text("utf-8"))
+    }
+    assert guessing == {"compute/text.py", "publisher/scaffold.py", "analyst/source.py"}

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from tests.conftest import _PLAN, plan_document
 
 import hazeglass as hg
-from hazeglass.bundle.manifest import KINDS, NOISES, TRANSFORMS, Form
+from hazeglass.bundle.columns import KINDS, NOISES, TRANSFORMS
+from hazeglass.bundle.manifest import Form
 from hazeglass.errors import HazeglassError
 from hazeglass.publisher.plan import Plan
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hazeglass as hg
-from hazeglass.bundle.manifest import Column
+from hazeglass.bundle.columns import Column
 from hazeglass.compute.engines import Serial, get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.features.fitting import Counts

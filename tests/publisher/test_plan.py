@@ -12,7 +12,8 @@ from tests.conftest import plan_document
 
 import hazeglass as hg
 from hazeglass.bundle.catalogue import json_pieces
-from hazeglass.bundle.manifest import CellNoise, Column, Manifest, Part, Stage
+from hazeglass.bundle.columns import CellNoise, Column
+from hazeglass.bundle.manifest import Manifest, Part, Stage
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit
 from hazeglass.publisher.plan import Plan, check_describable

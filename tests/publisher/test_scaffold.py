@@ -15,8 +15,7 @@ from tests.fuzz.mutations import one_sentence
 
 import hazeglass as hg
 import hazeglass.publisher.scaffold as scaffold
-from hazeglass.compute.dialect import FIRST_BYTES
-from hazeglass.compute.text import MISSING_WORDS, TextFormat
+from hazeglass.compute.text import FIRST_BYTES, MISSING_WORDS, TextFormat
 from hazeglass.errors import DataError, HazeglassError, HazeglassWarning, OutputError, PlanError
 from hazeglass.publisher.scaffold import look_at, write_scaffold
 

@@ -15,14 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hazeglass.bundle.manifest import Manifest, RadiusSearch, Round, Stage, Standard, unit_step
+from hazeglass.bundle.columns import unit_step
+from hazeglass.bundle.manifest import Manifest, RadiusSearch, Round, Stage, Standard
 from hazeglass.bundle.moments import (
+    MARGINAL_COLUMNS,
+    MOMENT_COLUMNS,
     ReleasedMoments,
-    marginals_schema,
     marginals_to_arrow,
-    moments_schema,
     moments_to_arrow,
     pooled_rows,
+    schema_of,
 )
 from hazeglass.bundle.synthetic import rounding, synthetic_rows
 from hazeglass.bundle.writer import BundleWriter
@@ -255,8 +257,8 @@ def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter
     found = follow(plan, public, files)
     numbers = released_moments(plan, found)
     if plan.adaptive:
-        writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, found.counts), marginals_schema())
-    writer.parquet("moments.parquet", moments_to_arrow(numbers), moments_schema())
+        writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, found.counts), schema_of(MARGINAL_COLUMNS))
+    writer.parquet("moments.parquet", moments_to_arrow(numbers), schema_of(MOMENT_COLUMNS))
     stages = tuple(one.stage for one in found.stages)
     expected = replace(
         public,

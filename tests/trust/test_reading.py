@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from hazeglass.bundle.manifest import TRANSFORMS
+from hazeglass.bundle.columns import TRANSFORMS
 from hazeglass.compute import lines, tables
 from hazeglass.compute.cells import number_column
 from hazeglass.compute.ids import canonical_id, id_column

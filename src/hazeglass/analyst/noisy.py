@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hazeglass.analyst.error_model import ErrorModel, block_sandwich, own_blocks
-from hazeglass.bundle.manifest import CellNoise
+from hazeglass.bundle.columns import CellNoise
 from hazeglass.errors import InputError
 from hazeglass.features.harmonics import DEGREES, cosines, to_features
 from hazeglass.features.scores import normal_density

@@ -25,7 +25,7 @@ from hazeglass.analyst.graph import Origin
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked, some_of
 from hazeglass.analyst.pooling import inflation
 from hazeglass.analyst.source import Source, source_of
-from hazeglass.bundle.manifest import Column
+from hazeglass.bundle.columns import Column
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import HazeglassWarning, InputError, warn

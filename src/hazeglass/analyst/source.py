@@ -16,7 +16,7 @@ from hazeglass.analyst.graph import Origin
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked, covariance_of_features, observed_variances, some_of
 from hazeglass.analyst.select import RowsInMemory, RowsOnDisk, rows_of
 from hazeglass.analyst.series import still_in_time
-from hazeglass.bundle.manifest import CellNoise
+from hazeglass.bundle.columns import CellNoise
 from hazeglass.bundle.reader import Release, load
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.places import SUFFIXES
@@ -201,9 +201,8 @@ def source_of(data: Any, noise_cov: npt.ArrayLike | None = None) -> Source:
 @quotes_no_cell
 def _of_rows(data: Any, noise_cov: npt.ArrayLike | None) -> Source:
     """Rows as they are: nothing protects them, and fit.json says so."""
-    from hazeglass.compute.dialect import guess_header
     from hazeglass.compute.tables import blocks, check_names, floats, open_table
-    from hazeglass.compute.text import BROKEN_LINES
+    from hazeglass.compute.text import BROKEN_LINES, guess_header
 
     table = open_table(data, guess_header(data) if isinstance(data, str | Path) else None)
     names, unread = tuple(name for name in table.names if name not in table.index), Counter[str]()

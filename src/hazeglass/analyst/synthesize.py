@@ -20,11 +20,10 @@ import numpy.typing as npt
 
 from hazeglass.bundle.columns import ABSENCE, Column, unit_step
 from hazeglass.bundle.contents import as_words
-from hazeglass.bundle.fields import FieldRows
 from hazeglass.bundle.manifest import Manifest, SyntheticNote
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release, load
-from hazeglass.bundle.synthetic import NormalRows, synthetic_rows, warn_of
+from hazeglass.bundle.synthetic import FieldRows, SyntheticRows, synthetic_rows, warn_of
 from hazeglass.bundle.targets import present
 from hazeglass.errors import InputError
 from hazeglass.features.marginal import Marginal, often_missing
@@ -131,7 +130,7 @@ class Synthesis:
         return np.random.default_rng((self.seed, self.copy, *of))
 
     @cached_property
-    def made(self) -> NormalRows | FieldRows:
+    def made(self) -> SyntheticRows:
         """How they are drawn; as many as a covariance takes at least."""
         moments: Sequence[ReleasedMoments] = self.release.moments()
         extra = 1.0

@@ -14,7 +14,7 @@ import numpy as np
 
 from hazeglass.audit.attack import far_rows, raw_rows
 from hazeglass.audit.steps import Floats, Pair, StageView, Sums, in_noise
-from hazeglass.bundle.manifest import unit_step
+from hazeglass.bundle.columns import unit_step
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Marginal, first_borders
 from hazeglass.features.shaping import first_shape

@@ -21,7 +21,8 @@ from scipy.special import ndtr
 
 from hazeglass.audit.attack import far_rows, order_cells, raw_rows, with_own_cells
 from hazeglass.audit.steps import CountsStep, CountsView, Floats, Pair, StageStep, StageView, Step, View, farthest
-from hazeglass.bundle.manifest import Column, Stage, unit_step
+from hazeglass.bundle.columns import Column, unit_step
+from hazeglass.bundle.manifest import Stage
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import Warehouse

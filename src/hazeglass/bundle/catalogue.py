@@ -1,6 +1,9 @@
-"""What follows from release.json: the statement for people, Data Package v2 and Croissant 1.1 for other tools.
+"""What follows from release.json: the statement for people, and entries for catalogues of other people.
 
-Nothing in these files is new, so a reader derives them again and refuses any that differ.
+Every release holds the statement, Data Package v2 and Croissant 1.1. Nothing in these files is new, so a reader derives
+them again and refuses any that differ. Entries for the OpenDP Deployments Registry and DCAT are made when asked for.
+What these want and a plan need not say (curator, intended use, region, ...) comes from the plan's [publication]; where
+it says nothing the registry's entry has a blank for the publisher to fill in.
 """
 
 from __future__ import annotations
@@ -8,21 +11,24 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
-from hazeglass._version import __version__
 from hazeglass.bundle.columns import Column
-from hazeglass.bundle.manifest import Manifest
-from hazeglass.bundle.registry import Publication
-from hazeglass.bundle.sign import Signature
-from hazeglass.errors import BundleError, HazeglassWarning, warn
+from hazeglass.bundle.manifest import Manifest, Publication
 from hazeglass.guarantee.gdp import explain
 from hazeglass.present.statement import statement, summary_html
 
-_FIRST_OF_FORMAT = [0, 3]
 DERIVED = ("croissant.json", "datapackage.json", "statement.html")
 
+BLANK = "TO FILL IN"
+_PRODUCTS = {"table": "Noisy rows", "moments": "Summary statistics", "synthetic": "Synthetic data"}
+_LEVELS = {
+    "entry": "Cell-level",
+    "readings": "Several cells of one column",
+    "record": "Record-level",
+    "person": "Person-level",
+    "column": "Column-level",
+}
 # Name, Data Package type and description of a column.
 Field = tuple[str, str, str]
 _CROISSANT_TYPES = {"integer": "sc:Integer", "string": "sc:Text", "number": "sc:Float"}
@@ -78,52 +84,14 @@ def json_pieces(document: Mapping[str, Any]) -> Iterator[str]:
     yield "\n"
 
 
-def check_derived(folder: Path, manifest: Manifest, signature: Signature) -> tuple[str, ...]:
-    """Refuse a file that does not follow from release.json; returns those that this version cannot judge.
-
-    release.json itself is written in one way only: spaces, escapes and digits that a parser drops could hold a message,
-    or mean something else to another one.
-    """
-    if not _says(folder / "release.json", json_pieces(manifest.to_json())):
-        raise BundleError("release.json is not written as hazeglass writes it. Ask the publisher for a new copy.")
-    made_by = manifest.versions["hazeglass"]
-    if [int(number) for number in re.findall("[0-9]+", made_by)[:2]] < _FIRST_OF_FORMAT:
-        raise BundleError(
-            f"release.json says that hazeglass {made_by} made it, which writes another format. Do not rely on it."
-        )
-    if made_by != __version__:
-        signed = (
-            "whoever signed the release vouches for them" if signature == "valid" else "anyone may have written them"
-        )
-        warn(
-            f"the release was made by hazeglass {made_by} and this is {__version__}: {', '.join(DERIVED)} may be "
-            f"worded differently and were not compared with release.json, so what they state is not checked; {signed}. "
-            "Rely on release.json.",
-            HazeglassWarning,
-        )
-        return DERIVED
-    try:
-        for name, pieces in derived(manifest):
-            if not _says(folder / name, pieces):
-                raise BundleError(f"{name} does not follow from release.json: it was replaced. Do not rely on it.")
-    except ArithmeticError:
-        raise BundleError("release.json holds numbers that no statement can be made of. Ask for a new copy.") from None
-    return ()
-
-
-def _says(path: Path, pieces: Iterable[str]) -> bool:
-    """Whether a file holds just this text. It is made only as far as the two agree, however long it would become."""
-    with path.open("rb") as file:
-        for piece in pieces:
-            expected = piece.encode()
-            if file.read(len(expected)) != expected:
-                return False
-        return not file.read(1)
-
-
 def _datapackage(manifest: Manifest) -> dict[str, Any]:
     """One tabular resource per part."""
-    categories = _categories(manifest)
+    said, categories = manifest.publication or Publication(), _categories(manifest)
+    terms = {
+        "licenses": said.licence and [{"title": said.licence}],
+        "contributors": said.curator and [{"title": said.curator, "roles": ["publisher"]}],
+        "homepage": said.address,
+    }
     schemas = {
         table: {
             "fields": [
@@ -139,7 +107,7 @@ def _datapackage(manifest: Manifest) -> dict[str, Any]:
         "title": manifest.title,
         "description": _description(manifest),
         "created": manifest.created,
-        **_terms(manifest),
+        **_given(terms),
         "resources": [
             {
                 "name": _slug(part.path.removesuffix(".parquet")),
@@ -154,16 +122,6 @@ def _datapackage(manifest: Manifest) -> dict[str, Any]:
             for part in manifest.files
         ],
     }
-
-
-def _terms(manifest: Manifest) -> dict[str, Any]:
-    said = manifest.publication or Publication()
-    found: dict[str, Any] = {}
-    if said.licence:
-        found["licenses"] = [{"title": said.licence}]
-    if said.curator:
-        found["contributors"] = [{"title": said.curator, "roles": ["publisher"]}]
-    return {**found, **({"homepage": said.address} if said.address else {})}
 
 
 def _croissant(manifest: Manifest) -> dict[str, Any]:
@@ -192,6 +150,11 @@ def _croissant(manifest: Manifest) -> dict[str, Any]:
     }
 
 
+def _given(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """What the plan's [publication] does say."""
+    return {key: value for key, value in entry.items() if value}
+
+
 def _responsible(manifest: Manifest) -> dict[str, Any]:
     """Croissant's fields for responsible use (RAI 1.0), and who publishes under which terms where the plan says so."""
     said, words = manifest.publication or Publication(), explain(manifest.guarantee, manifest.unit, manifest.delta)
@@ -203,7 +166,7 @@ def _responsible(manifest: Manifest) -> dict[str, Any]:
     }
     promise = () if manifest.simulation else words.promise
     return {
-        **{key: value for key, value in known.items() if value},
+        **_given(known),
         "rai:personalSensitiveInformation": " ".join(promise) or "A simulation: nothing is promised.",
         "rai:dataLimitations": "Values carry noise of the size that release.json states. "
         + " ".join(words.not_promised),
@@ -277,9 +240,9 @@ def _description(manifest: Manifest) -> str:
     )
 
 
-def _slug(text: str) -> str:
-    """Letters, digits, dots and dashes only, as both formats want for names."""
-    return re.sub(r"[^a-z0-9.-]+", "-", text.lower()).strip("-.") or "release"
+def _slug(text: str, also: str = ".-") -> str:
+    """Letters, digits, dashes and what else may stand in a name: dots in both formats, and none in the registry."""
+    return re.sub(f"[^a-z0-9{also}]+", "-", text.lower()).strip("-.") or "release"
 
 
 _CROISSANT_WORDS = (
@@ -304,3 +267,132 @@ _CROISSANT_CONTEXT = dict(
         }.items()
     )
 )
+
+
+# --------------------------------------------------------------------------------------- entries for others to publish
+
+
+def missing_words(manifest: Manifest) -> list[str]:
+    """The keys of [publication] that an entry lacks."""
+    said = manifest.publication or Publication()
+    return [key for key, value in vars(said).items() if value is None]
+
+
+def registry_entry(manifest: Manifest) -> dict[str, Any]:
+    """An entry of the third tier, as its YAML files have it."""
+    said, words = manifest.publication or Publication(), explain(manifest.guarantee, manifest.unit, manifest.delta)
+    unit = manifest.unit
+    return {
+        "url_slug": _slug(manifest.title, ""),
+        "deployment": {
+            "basic": {
+                "name": manifest.title,
+                "data_curators": [{"data_curator_name": said.curator or BLANK, "data_curator_type": BLANK}],
+                "description": _contents(manifest),
+                "intended_use": said.intended_use or BLANK,
+                "data_product_type": _PRODUCTS[manifest.form],
+                "data_product_region": said.region or BLANK,
+                "data_product_sector": said.sector or BLANK,
+                "publication_date": manifest.created[:10],
+            },
+            "dp_variant": {
+                "variant_name": "Gaussian DP",
+                "data_domain": f"Tables of {len(manifest.columns)} columns with public bounds.",
+                "unprotected_quantities": words.not_promised[2],
+            },
+            "privacy_loss": {
+                "privacy_unit": _LEVELS[unit.name],
+                "privacy_unit_details": (
+                    f"Protected is {unit.in_words}: neighbouring tables differ in one of them, replaced by any other."
+                ),
+                "privacy_parameters": {"epsilon": float(f"{manifest.epsilon:.12g}"), "delta": manifest.delta},
+                "privacy_parameters_details": (
+                    f"mu = {manifest.mu:.6g} in Gaussian differential privacy; epsilon is what that means at delta. "
+                    f"{words.promise[1]}"
+                ),
+            },
+            "deployment_model": {
+                "model_name": "Central",
+                "model_name_details": "The publisher holds the rows; only the release leaves.",
+                "actors": f"- Curator: {said.curator or BLANK}\n- Data users: whoever gets the release",
+                "release_type": "One release",
+                "release_type_details": _accounting(manifest),
+                "data_source_type": "Static",
+                "access_type": "Non-interactive",
+            },
+            "accounting": {
+                "post_processing": "Whatever is computed from the release, synthetic rows among it.",
+                "composition": f"{_accounting(manifest)} Promises of mu compose to the root of the sum of squares.",
+            },
+            "implementation": {
+                "preprocessing_and_hyperparameter_tuning": (
+                    "Cells are moved into public bounds that were chosen without looking at the data."
+                ),
+                "mechanisms": (
+                    f"hazeglass {manifest.versions['hazeglass']}: exact integer Gaussian noise on a lattice, from the "
+                    f"operating system's randomness; the sampler adds at most {manifest.delta_slack:.2g} to delta."
+                ),
+                "justification": said.justification or BLANK,
+            },
+            "administrative": {
+                "sources": f"- {said.address or BLANK}",
+                "notes": f"Licence: {said.licence or BLANK}. Questions: {said.contact or BLANK}.",
+                "status": "Draft",
+                "registry_authors": [said.contact or BLANK],
+                "tier": 3,
+            },
+        },
+    }
+
+
+def dcat_entry(manifest: Manifest) -> dict[str, Any]:
+    """The release as a dcat:Dataset in JSON-LD (DCAT 3), every part a distribution."""
+    said, words = manifest.publication or Publication(), explain(manifest.guarantee, manifest.unit, manifest.delta)
+    base = (said.address or "").rstrip("/")
+    optional = {
+        "dct:publisher": said.curator and {"@type": "foaf:Agent", "foaf:name": said.curator},
+        "dcat:contactPoint": said.contact and {"@type": "vcard:Kind", "vcard:fn": said.contact},
+        "dct:spatial": said.region,
+        "dct:license": said.licence,
+        "dcat:theme": said.sector,
+        "dcat:landingPage": base,
+    }
+    return {
+        "@context": {
+            "dcat": "http://www.w3.org/ns/dcat#",
+            "dct": "http://purl.org/dc/terms/",
+            "foaf": "http://xmlns.com/foaf/0.1/",
+            "spdx": "http://spdx.org/rdf/terms#",
+            "vcard": "http://www.w3.org/2006/vcard/ns#",
+        },
+        "@type": "dcat:Dataset",
+        "dct:title": manifest.title,
+        "dct:description": _contents(manifest),
+        "dct:issued": manifest.created,
+        "dct:accessRights": " ".join(words.promise),
+        **_given(optional),
+        "dcat:distribution": [
+            {
+                "@type": "dcat:Distribution",
+                "dct:title": part.path,
+                "dcat:downloadURL": f"{base}/{part.path}" if base else part.path,
+                "dcat:mediaType": "application/vnd.apache.parquet",
+                "dcat:byteSize": part.bytes,
+                "spdx:checksum": {"spdx:algorithm": "spdx:checksumAlgorithm_sha256", "spdx:checksumValue": part.sha256},
+            }
+            for part in manifest.files
+        ],
+    }
+
+
+def _contents(manifest: Manifest) -> str:
+    named = ", ".join(manifest.names[:20]) + (" and others" if len(manifest.names) > 20 else "")
+    return f"A {manifest.form} release of {manifest.n:,} rows and {len(manifest.columns)} columns: {named}."
+
+
+def _accounting(manifest: Manifest) -> str:
+    if manifest.ledger is None:
+        return "No ledger was kept, so other releases of the same rows are not known here."
+    return (
+        f"Charged to the budget that a ledger keeps for {manifest.ledger.dataset!r}, as event {manifest.ledger.event}."
+    )

@@ -12,9 +12,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from hazeglass.bundle.columns import origins
+from hazeglass.bundle.columns import origins, unit_step
 from hazeglass.bundle.contents import REACH
-from hazeglass.bundle.manifest import Manifest, RadiusSearch, unit_step
+from hazeglass.bundle.manifest import Manifest, RadiusSearch
 from hazeglass.bundle.moments import ReleasedMoments, most_rows, running_rows
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts

@@ -6,7 +6,7 @@ the fields below and no others, each of its type, in order and in its only spell
 nothing compressed, nothing encrypted, nothing in another file, no notes, no statistics, and one count of rows
 throughout. The pages fill the file from its first bytes to the footer and hold as many values as there are rows. So a
 footer follows from the columns, the lengths of the pages and the version of pyarrow in release.json, and no bit of it
-is left to say anything else. What is inside the pages is for pages.py.
+is left to say anything else. What is inside the pages is for contents.py.
 """
 
 from __future__ import annotations

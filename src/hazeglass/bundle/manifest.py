@@ -15,14 +15,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any, Literal, TypeVar, get_args
 
-from hazeglass.bundle.columns import KINDS as KINDS
-from hazeglass.bundle.columns import NOISES as NOISES
-from hazeglass.bundle.columns import TRANSFORMS as TRANSFORMS
-from hazeglass.bundle.columns import CellNoise as CellNoise
-from hazeglass.bundle.columns import Column as Column
-from hazeglass.bundle.columns import Scale as Scale
-from hazeglass.bundle.columns import unit_step as unit_step
-from hazeglass.bundle.registry import Publication
+from hazeglass.bundle.columns import CellNoise, Column, Scale
 from hazeglass.errors import BundleError, HazeglassError, InputError
 from hazeglass.features.harmonics import FeatureKind
 from hazeglass.guarantee.budget import Lifetime
@@ -107,20 +100,18 @@ class Series:
     @property
     def in_words(self) -> str:
         """How rows follow each other, as it reads in a sentence."""
-        rule = "every row follows the one before it"
-        if self.order_column is not None:
-            rule = f"a row follows the one before it where {self.order_column!r} is {self.order_step} later"
-        if self.series_column is not None:
-            also = "and" if self.order_column is not None else "where"
-            rule = rule if self.order_column is not None else "a row follows the one before it"
-            rule += f" {also} {self.series_column!r} is the same"
-        return rule
+        conditions = [] if self.order_column is None else [f"{self.order_column!r} is {self.order_step} later"]
+        conditions += [] if self.series_column is None else [f"{self.series_column!r} is the same"]
+        if not conditions:
+            return "every row follows the one before it"
+        return f"a row follows the one before it where {' and '.join(conditions)}"
 
 
 FORMAT = "hazeglass-release"
 FORMAT_VERSION = "3.0"
 TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 Form = Literal["table", "moments", "synthetic"]
+_ADDRESS = re.compile(r"https?://[^\s\x00-\x20\x7f]+", re.IGNORECASE)
 T = TypeVar("T")
 
 
@@ -238,6 +229,25 @@ class LedgerReference:
     dataset: str
     event: int
     digest: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Publication:
+    """What a publisher may say of a publication beside its promise; readers, catalogues and registries ask for it."""
+
+    curator: str | None = None
+    contact: str | None = None
+    intended_use: str | None = None
+    region: str | None = None
+    sector: str | None = None
+    licence: str | None = None
+    justification: str | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        """Catalogues make a link of the address, and some links are programs."""
+        if isinstance(self.address, str) and not _ADDRESS.fullmatch(self.address):
+            raise InputError("the address of a publication must begin with https:// or http:// and have no spaces.")
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.columns import Column
 from hazeglass.bundle.contents import REACH, on_lattice
-from hazeglass.bundle.manifest import SEASON_NAMES, Column, Manifest, Series, Stage
+from hazeglass.bundle.manifest import SEASON_NAMES, Manifest, Series, Stage
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import Feature, features_of
@@ -27,8 +28,19 @@ if TYPE_CHECKING:
 FloatArray = npt.NDArray[np.float64]
 IndexArray = npt.NDArray[np.int64]
 _ENTRIES_AT_ONCE, _LAST_BITS = 1 << 20, 1e-12
-MOMENT_COLUMNS = ["stage", "left", "left_power", "right", "right_power", "value", "noise_sd", "map"]
-MARGINAL_COLUMNS = ["round", "column", "lower", "upper", "count"]
+# Columns of moments.parquet; `right` is null where the row is a mean.
+MOMENT_COLUMNS = {
+    "stage": "int8",
+    "left": "string",
+    "left_power": "int8",
+    "right": "string",
+    "right_power": "int8",
+    "value": "double",
+    "noise_sd": "double",
+    "map": "double",
+}
+# Of marginals.parquet; the bounds of a leaf are on [-1, 1], and both 0 in the row of missing cells.
+MARGINAL_COLUMNS = {"round": "int8", "column": "string", "lower": "double", "upper": "double", "count": "int64"}
 MOST_INDICATORS = 127  # levels of a categorical column: their numbers are written in one byte
 
 
@@ -71,20 +83,18 @@ def _matrix_rows(features: int) -> int:
     return max(1, _ENTRIES_AT_ONCE // features)
 
 
-def moments_schema() -> pa.Schema:
-    """Columns of moments.parquet; `right` is null where the row is a mean."""
+def schema_of(columns: Mapping[str, str]) -> pa.Schema:
+    """Of one of the two files."""
     import pyarrow as pa
 
-    numbers = [pa.float64()] * 3
-    types = [pa.int8(), pa.string(), pa.int8(), pa.string(), pa.int8(), *numbers]
-    return pa.schema(list(zip(MOMENT_COLUMNS, types, strict=True)))
+    return pa.schema(list(columns.items()))
 
 
 def moments_to_arrow(stages: Sequence[ReleasedMoments]) -> Iterator[pa.RecordBatch]:
     """All stages, one after the other: each one's means, then the rows of its matrix from the diagonal on."""
     import pyarrow as pa
 
-    schema = moments_schema()
+    schema = schema_of(MOMENT_COLUMNS)
     for number, stage in enumerate(stages, start=1):
         columns = pa.array([feature.column for feature in stage.features])
         powers = pa.array([feature.power for feature in stage.features], type=pa.int8())
@@ -139,13 +149,11 @@ def moments_from_arrow(table: pa.Table, number: int, columns: Sequence[Column], 
     if not (_in_order(left, right, p) and np.array_equal(is_mean, table["right_power"].is_null().to_numpy())):
         raise BundleError("moments.parquet does not hold every entry once and in order. Ask for a new copy.")
     mean, mean_sd = np.full(p, np.nan), np.full(p, np.nan)
-    second, second_sd = np.full((p, p), np.nan), np.full((p, p), np.nan)
+    second, second_sd, through = (np.full((p, p), np.nan) for _ in range(3))
     mean[left[is_mean]], mean_sd[left[is_mean]] = value[is_mean], noise[is_mean]
     i, j = left[~is_mean], right[~is_mean]
-    second[i, j] = second[j, i] = value[~is_mean]
-    second_sd[i, j] = second_sd[j, i] = noise[~is_mean]
-    through = np.full((p, p), np.nan)
-    through[i, j] = through[j, i] = mapped[~is_mean]
+    for matrix, entries in ((second, value), (second_sd, noise), (through, mapped)):
+        matrix[i, j] = matrix[j, i] = entries[~is_mean]
     if not all(np.isfinite(part).all() for part in (mean, mean_sd, second, second_sd, through)):
         raise BundleError("moments.parquet holds a value that is not a number. Ask for a new copy.")
     unsaid = mapped[is_mean].any() or (not stage.mapped and not np.array_equal(through, np.eye(p)))
@@ -163,20 +171,27 @@ def _in_order(left: IndexArray, right: IndexArray, p: int) -> bool:
 
 def _feature_numbers(table: pa.Table, side: str, features: Sequence[Feature]) -> IndexArray:
     """The number of the feature on one side of every entry, -1 where there is no such feature."""
-    import pyarrow as pa
     import pyarrow.compute as pc
 
     sizes = Counter(feature.column for feature in features)  # in the order of the features
     last = np.cumsum(list(sizes.values()))
-    known_names = pa.array(list(sizes), type=pa.string())
-    # Each name that occurs is looked up once, and numbers take its place: a long one is never repeated in memory.
-    chunks = table[side].dictionary_encode().chunks
-    numbers = [pc.index_in(chunk.dictionary, known_names).take(chunk.indices) for chunk in chunks]
-    column = pc.fill_null(pa.chunked_array(numbers, type=pa.int32()), -1).to_numpy()
+    column = _places(table[side], sizes)
     power = pc.fill_null(table[f"{side}_power"], 0).to_numpy()
     size = np.array(list(sizes.values()))[column]
     known = (column >= 0) & (power >= 1) & (power <= size)
     return np.where(known, last[column] - size + power - 1, -1)
+
+
+def _places(words: pa.ChunkedArray, names: Iterable[str]) -> IndexArray:
+    """Where each word stands among the names; -1 where it does not, or is missing."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    known = pa.array(list(names), type=pa.string())
+    # Each name that occurs is looked up once, and numbers take its place: a long one is never repeated in memory.
+    chunks = words.dictionary_encode().chunks
+    places = [pc.index_in(chunk.dictionary, known).take(chunk.indices) for chunk in chunks]
+    return np.asarray(pc.fill_null(pa.chunked_array(places, type=pa.int32()), -1).to_numpy(), dtype=np.int64)
 
 
 def pooled_rows(stages: Sequence[Stage]) -> int:
@@ -289,18 +304,11 @@ def most_counts(columns: Sequence[Column]) -> int:
     return sum(max(MOST_LEAVES, len(column.levels)) + 1 for column in columns)
 
 
-def marginals_schema() -> pa.Schema:
-    """Columns of marginals.parquet; the bounds of a leaf are on [-1, 1], and both 0 in the row of missing cells."""
-    import pyarrow as pa
-
-    types = [pa.int8(), pa.string(), pa.float64(), pa.float64(), pa.int64()]
-    return pa.schema(list(zip(MARGINAL_COLUMNS, types, strict=True)))
-
-
 def marginals_to_arrow(names: tuple[str, ...], rounds: Sequence[Sequence[Counts]]) -> Iterator[pa.RecordBatch]:
     """Round after round, column after column, its leaves in order and then its missing cells."""
     import pyarrow as pa
 
+    schema = schema_of(MARGINAL_COLUMNS)
     for number, columns in enumerate(rounds, start=1):
         sizes = [one.counts.size + 1 for one in columns]
         yield pa.RecordBatch.from_arrays(
@@ -311,24 +319,18 @@ def marginals_to_arrow(names: tuple[str, ...], rounds: Sequence[Sequence[Counts]
                 pa.array(np.concatenate([[*one.borders[1:], 0.0] for one in columns])),
                 pa.array(np.concatenate([[*one.counts, one.missing] for one in columns]).astype(np.int64)),
             ],
-            schema=marginals_schema(),
+            schema=schema,
         )
 
 
 def marginals_from_arrow(table: pa.Table, manifest: Manifest, noise_sds: Sequence[float]) -> list[list[Counts]]:
     """The counts of every round and column, refused where they are not in order."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     p = len(manifest.names)
     wrong = BundleError("marginals.parquet does not hold the counts of every column in order. Ask for a new copy.")
     if any(part.null_count for part in table.columns):
         raise wrong
     number = table["round"].to_numpy().astype(np.int64)
-    chunks = table["column"].dictionary_encode().chunks
-    known = pa.array(manifest.names, type=pa.string())
-    found = [pc.index_in(chunk.dictionary, known).take(chunk.indices) for chunk in chunks]
-    column = pc.fill_null(pa.chunked_array(found, type=pa.int32()), -1).to_numpy().astype(np.int64)
+    column = _places(table["column"], manifest.names)
     lower, upper = (table[name].to_numpy().astype(np.float64) for name in ("lower", "upper"))
     count = table["count"].to_numpy().astype(np.float64)
     place = (number - 1) * p + column

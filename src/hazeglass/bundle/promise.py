@@ -20,7 +20,7 @@ from hazeglass.bundle.columns import ABSENCE, Column, absence_of, origins, respo
 from hazeglass.bundle.followed import TOLERANCE, check_lifetime, search_mu
 from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, Stage
 from hazeglass.bundle.moments import moment_rows, most_counts, most_rows, released_rows
-from hazeglass.bundle.verify import check_name
+from hazeglass.bundle.transport import check_name
 from hazeglass.errors import BundleError, InputError
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.shaping import BOX, LARGEST_LINEAR, MOST_STAGES
@@ -168,10 +168,11 @@ def _check_stages(manifest: Manifest) -> None:
         raise wrong
     for number, stage in enumerate(stages):
         presence = stage.features == "presence"
+        box = None if not boxed else 1.0 if presence or not adaptive else BOX
+        if stage.box != box or stage.clipped == boxed:
+            raise wrong
         if stage.features == "seasons":
             if stage.levels != seasons or stage.lags or stage.scored != p or stage.of or stage.mapped:
-                raise wrong
-            if (stage.box is not None) != boxed or stage.clipped == boxed or stage.box not in (None, BOX):
                 raise wrong
             continue
         if stage.levels != (() if presence else levels):
@@ -185,10 +186,6 @@ def _check_stages(manifest: Manifest) -> None:
         ):
             raise wrong
         if any(a >= b for a, b in pairwise(stage.of)) or (stage.of and stage.of[-1] >= p):
-            raise wrong
-        if (stage.box is not None) != boxed or stage.clipped == boxed:
-            raise wrong
-        if boxed and stage.box != (1.0 if presence or not adaptive else BOX):
             raise wrong
         longest = math.sqrt(stage.scored) * (stage.box or 1.0)  # of rows in a box, or of presence; others have a rule
         if (boxed or presence or not stage.scored) and not math.isclose(stage.radius, longest, rel_tol=_ROUNDING):

@@ -1,4 +1,4 @@
-"""Open a release and believe nothing about it until it has been checked, that its parts are as release.json says."""
+"""Open a release and believe nothing about it until it has been checked."""
 
 from __future__ import annotations
 
@@ -7,49 +7,41 @@ import io
 import math
 import shutil
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.catalogue import Described, check_derived
-from hazeglass.bundle.contents import (
-    bytes_per_cell,
-    check_cells,
-    check_dictionaries,
-    check_pages,
-    check_spread,
-    in_words,
-)
-from hazeglass.bundle.fields import FieldRows
+from hazeglass.bundle.catalogue import Described
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.contents import check_cells, check_dictionaries, check_pages, check_spread, in_words
 from hazeglass.bundle.followed import check_followed, known_columns
-from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
-from hazeglass.bundle.manifest import Column, Manifest
+from hazeglass.bundle.manifest import Manifest
 from hazeglass.bundle.moments import (
-    MARGINAL_COLUMNS,
-    MOMENT_COLUMNS,
     ReleasedMoments,
     check_moments,
     marginals_from_arrow,
-    marginals_schema,
-    moment_batches,
-    moment_rows,
     moments_from_arrow,
-    moments_schema,
-    most_counts,
     running_moments,
 )
 from hazeglass.bundle.promise import check_manifest
 from hazeglass.bundle.sign import Signature, check_signature, read_public_key
-from hazeglass.bundle.synthetic import NormalRows, check_synthetic, synthetic_rows, warn_of
-from hazeglass.bundle.transport import LARGEST_BUNDLE, local_folder
-from hazeglass.bundle.verify import check_files, check_hashes, parse_checksums, read_checksums, read_manifest
-from hazeglass.bundle.writer import part_rows, row_groups
+from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic, synthetic_rows, warn_of
+from hazeglass.bundle.transport import (
+    LARGEST_BUNDLE,
+    check_files,
+    check_hashes,
+    local_folder,
+    parse_checksums,
+    read_checksums,
+)
+from hazeglass.bundle.verify import Expected, check_derived, check_parts, expected_parts, parts_below, read_manifest
+from hazeglass.bundle.writer import part_rows
 from hazeglass.errors import BundleError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Marginal
@@ -58,13 +50,8 @@ from hazeglass.guarantee.lattice import RoundedGaussian
 
 if TYPE_CHECKING:
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
 _BLOCK_CELLS = 1 << 19
-_FREE_CELLS = 1 << 20  # the fewest bytes are those of a mean, which few cells need not keep
-# A cell takes 8 bytes, and 8 more in a dictionary; the rest is for row groups, each of which names every column again.
-_BYTES_PER_CELL = 32
-_BYTES_PER_FILE, _BYTES_PER_COLUMN, _TIMES_A_NAME = 1 << 16, 1 << 10, 8
 
 
 @dataclass(frozen=True, repr=False)
@@ -143,7 +130,7 @@ class Release(Described):
         return marginals_from_arrow(pa.concat_tables(self._groups("marginals.parquet")), self.manifest, deviations)
 
     @cached_property
-    def _made_up(self) -> NormalRows | FieldRows:
+    def _made_up(self) -> SyntheticRows:
         try:
             with np.errstate(all="ignore"):  # whatever a forger wrote
                 return synthetic_rows(self.manifest, self.moments(), self.marginals())
@@ -153,7 +140,7 @@ class Release(Described):
     @cached_property
     def parts(self) -> tuple[str, ...]:
         """Names of the files that hold the rows, in order."""
-        return tuple(_parts_below(self.manifest, "data/"))
+        return tuple(parts_below(self.manifest, "data/"))
 
     def part_rows(self, name: str) -> int:
         """How many rows one of them holds."""
@@ -186,8 +173,8 @@ class Release(Described):
         return np.column_stack([column.to_numpy().astype(np.float64, copy=False) for column in batch.columns])
 
     @cached_property
-    def _implied(self) -> dict[str, _Expected]:
-        return _expected(self.manifest)
+    def _implied(self) -> dict[str, Expected]:
+        return expected_parts(self.manifest)
 
     @cached_property
     def _hashes(self) -> dict[str, str]:
@@ -204,6 +191,8 @@ class Release(Described):
         Its hash is compared again, so that what is used is what was verified; its pages are checked before pyarrow sees
         them, and its dictionaries behind it.
         """
+        import pyarrow.parquet as pq
+
         try:
             raw = (self.path / name).read_bytes()
         except OSError:
@@ -211,11 +200,15 @@ class Release(Described):
         if hashlib.sha256(raw).hexdigest() != self._hashes.get(name):
             raise BundleError(f"{name} changed after the release was opened. Load it again.")
         implied = next(one for prefix, one in self._implied.items() if name.startswith(prefix))
-        groups = _footer(io.BytesIO(raw), name, implied)
+        groups = implied.footer(io.BytesIO(raw), name)
         check_pages(raw, name, implied.types.values(), groups)
         # Text comes as dictionaries, in which a long name stands once, whatever a forger made of it.
         text = [column for column, kind in implied.columns.items() if kind == "string"]
-        with _parquet(io.BytesIO(raw), name, len(raw), read_dictionary=text) as file:
+        limit = min(len(raw), 2**31 - 1)  # no text and no list of the footer takes more
+        limits = {"thrift_string_size_limit": limit, "thrift_container_size_limit": limit}
+        with _readable(name):
+            opened = pq.ParquetFile(io.BytesIO(raw), read_dictionary=text, **limits)
+        with opened as file:
             for number, group in enumerate(groups):
                 with _readable(name):
                     table = file.read_row_group(number, use_threads=False)
@@ -254,141 +247,6 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
     if temporary:
         weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
     return release
-
-
-# ---------------------------------------------------------------------------------------------------------------- parts
-
-
-def _parts_below(manifest: Manifest, prefix: str) -> list[str]:
-    """Names of the data parts that start with a prefix, in order."""
-    return sorted(part.path for part in manifest.files if part.path.startswith(prefix))
-
-
-@dataclass(frozen=True)
-class _Expected:
-    """What the manifest implies about the parts of one kind: their columns and types, rows and bytes in all, the row
-    groups and the footer's bytes of each, and the version of pyarrow that wrote them."""
-
-    columns: Mapping[str, str]
-    rows: int
-    fewest_bytes: int
-    most_bytes: int
-    row_groups: int
-    footer_bytes: int
-    version: str
-
-    @property
-    def types(self) -> dict[str, int]:
-        """The number of each column's Parquet type."""
-        return {column: PHYSICAL_TYPES[kind] for column, kind in self.columns.items()}
-
-
-def check_parts(folder: Path, manifest: Manifest) -> None:
-    """Sizes, columns, types and rows of every part, from the footers; nothing is unpacked yet.
-
-    Parts are not compressed, so that no more can come out of one than its size, which is bounded first, and the rows
-    and columns of the manifest allow.
-    """
-    expected = _expected(manifest)
-    rows = [f"data/part-{k:05d}.parquet" for k in range(len(manifest.files))]
-    allowed = {name for prefix in expected for name in (rows if prefix == "data/" else [prefix])}
-    if not {part.path for part in manifest.files} <= allowed:
-        raise BundleError(
-            f"a {manifest.form} release holds no other parts than {', '.join(expected)}. Ask for a new copy."
-        )
-    for part in manifest.files:
-        if (folder / part.path).stat().st_size != part.bytes:
-            raise BundleError(f"{part.path[:200]} has another size than release.json says. Ask for a new copy.")
-    for prefix, implied in expected.items():
-        names = _parts_below(manifest, prefix)
-        if not names:
-            raise BundleError(
-                f"a {manifest.form} release must hold {prefix}, and this one does not. Ask for a new copy."
-            )
-        size = sum(part.bytes for part in manifest.files if part.path.startswith(prefix))
-        if size < implied.fewest_bytes:
-            raise BundleError(f"{prefix} has {implied.rows:,} rows in {size:,} bytes: no noisy data fits that.")
-        if size > implied.most_bytes:
-            raise BundleError(f"{prefix} has {size:,} bytes, more than {implied.rows:,} rows take. Do not rely on it.")
-        found = [_row_counts(folder / name, name, implied) for name in names]
-        counted = sum(map(sum, found))
-        if not (counted <= implied.rows if prefix == "marginals.parquet" else counted == implied.rows):
-            raise BundleError(
-                f"{prefix} holds {counted} rows where release.json describes {implied.rows}. Ask for a new copy."
-            )
-        if prefix == "data/" and found != row_groups(counted, len(implied.columns)):
-            raise BundleError(f"{prefix} is cut into parts or row groups as no release is. Ask for a new copy.")
-
-
-def _expected(manifest: Manifest) -> dict[str, _Expected]:
-    """By the beginning of their names."""
-    expected, version = {}, manifest.versions.get("pyarrow", "")
-    if manifest.form != "moments":
-        columns = len(manifest.columns)
-        cells = manifest.n * columns
-        groups = len(row_groups(part_rows(columns), columns)[0])
-        kinds = ["int64" if whole else "double" for whole in manifest.whole_columns]
-        expected["data/"] = _Expected(
-            columns=dict(zip(manifest.names, kinds, strict=True)),
-            rows=manifest.n,
-            fewest_bytes=int((1 - _FREE_CELLS / cells) * manifest.n * sum(map(bytes_per_cell, manifest.columns))),
-            most_bytes=_BYTES_PER_CELL * cells + len(_parts_below(manifest, "data/")) * _frame(manifest.names),
-            row_groups=groups,
-            footer_bytes=_frame(manifest.names, 1 + groups),
-            version=version,
-        )
-    if manifest.form != "table":
-        features = [stage.size for stage in manifest.moment_sets]
-        rows, groups = sum(map(moment_rows, features)), sum(map(moment_batches, features))
-        # A row group states the first and the last name that occurs in it, besides those of its own columns.
-        longest = max(MOMENT_COLUMNS + list(manifest.names), key=len)
-        if manifest.rounds:
-            counts = len(manifest.rounds) * most_counts(manifest.columns)
-            expected["marginals.parquet"] = _Expected(
-                columns={field.name: str(field.type) for field in marginals_schema()},
-                rows=counts,
-                fewest_bytes=0,
-                most_bytes=_BYTES_PER_CELL * counts * len(MARGINAL_COLUMNS)
-                + len(manifest.rounds) * _frame(manifest.names),
-                row_groups=len(manifest.rounds),
-                footer_bytes=_frame([longest] * len(MARGINAL_COLUMNS), 1 + len(manifest.rounds)),
-                version=version,
-            )
-        names = len(features) * _frame(manifest.names)
-        expected["moments.parquet"] = _Expected(
-            columns={field.name: str(field.type) for field in moments_schema()},
-            rows=rows,
-            fewest_bytes=8 * rows,  # the numbers themselves
-            most_bytes=_BYTES_PER_CELL * rows * len(MOMENT_COLUMNS) + names + _frame(MOMENT_COLUMNS),
-            row_groups=groups,
-            footer_bytes=_frame([longest] * len(MOMENT_COLUMNS), 1 + groups),
-            version=version,
-        )
-    return expected
-
-
-def _frame(names: Iterable[str], times: int = 1) -> int:
-    """Bytes that a file may need besides its cells: its schema, and what is said of its columns, so many times."""
-    return _BYTES_PER_FILE + times * sum(_BYTES_PER_COLUMN + _TIMES_A_NAME * len(name.encode()) for name in names)
-
-
-def _row_counts(path: Path, name: str, implied: _Expected) -> list[int]:
-    """How many rows each row group has, from the footer."""
-    with path.open("rb") as file:
-        return [group.rows for group in _footer(file, name, implied)]
-
-
-def _footer(file: BinaryIO, name: str, implied: _Expected) -> list[RowGroup]:
-    return read_footer(file, name, implied.types, implied.row_groups, implied.footer_bytes, implied.version)
-
-
-def _parquet(source: Any, name: str, limit: int, **options: Any) -> pq.ParquetFile:
-    """Open a part; no text and no list of its footer takes more than `limit`."""
-    import pyarrow.parquet as pq
-
-    limit = min(limit, 2**31 - 1)
-    with _readable(name):
-        return pq.ParquetFile(source, thrift_string_size_limit=limit, thrift_container_size_limit=limit, **options)
 
 
 @contextmanager

@@ -1,28 +1,34 @@
-"""What rows are drawn from: the moments of a release, the publisher's clipping and shaping undone, and the cells
-that ranks and numbers stand for.
+"""What rows are drawn from: the numbers of a release with the publisher's clipping and shaping undone, and of releases
+with levels or cosines the tables of pairs that a Markov field is fitted to.
+
+Ordered columns are cut into leaves, within which a cell is drawn evenly by rank. Between two of them the table is that
+of normal numbers with the released correlation, or has the released products of cosines; between an ordered column and
+levels, scores are normal within each level; between two columns of levels it is the released one, shrunk.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr
 
-from hazeglass.bundle.manifest import Column, Manifest, Stage, unit_step
+from hazeglass.bundle.manifest import Manifest, Stage
 from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.features.clipping import LEAST_NOISE, stage_doubts, stage_scales, widen
-from hazeglass.features.marginal import Marginal, often_missing
+from hazeglass.features.harmonics import DEGREES
+from hazeglass.features.marginal import Levels, Marginal, often_missing
+from hazeglass.features.scores import LevelMoments, shares_of
+from hazeglass.markov import tables
 
 FloatArray = npt.NDArray[np.float64]
 
 FLOOR, _LEAST_KEPT, _LEAST_PRESENT = 1e-9, 0.01, 0.02
-_LEVELS = 4096  # of the score at which a marginal's quantiles are looked up
-_LARGEST_WHOLE = 2.0**53  # rounded cells are moved into this range
+_MOST_LEAVES, _FEWEST_LEAVES, _ALL_LEAVES = 16, 6, 800
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,60 +147,148 @@ def present(marginals: Sequence[Marginal]) -> FloatArray:
     return found
 
 
-@dataclass(frozen=True, eq=False)
-class Cells:
-    """One column's cells in its (transformed) unit: from x by u = centre + scale x, or from ranks by its marginal."""
-
-    column: Column
-    centre: float
-    scale: float
-    known: Marginal | None
-    rounds: bool
-    bounded: bool
-
-    @cached_property
-    def _quantiles(self) -> FloatArray:
-        assert self.known is not None
-        return self.known.quantile(np.linspace(0, 1, _LEVELS + 1))
-
-    def of_normals(self, x: FloatArray) -> FloatArray:
-        """Of numbers on the release's scale; scores are normal."""
-        return self._in_unit(self.centre + self.scale * x) if self.known is None else self.of_ranks(ndtr(x))
-
-    def of_ranks(self, ranks: FloatArray) -> FloatArray:
-        """Of shares of the column that lie below."""
-        unit = np.interp(ranks, np.linspace(0, 1, _LEVELS + 1), self._quantiles)
-        plain = self.column
-        if plain.counted and unit_step(plain, "scores") > 0:  # ranks were those before the transform
-            middle, half = (plain.lower + plain.upper) / 2, (plain.upper - plain.lower) / 2
-            whole = np.clip(np.rint(middle + half * unit), plain.lower, plain.upper)
-            return plain.transformed(whole)
-        return self._in_unit(unit)
-
-    def _in_unit(self, unit: FloatArray) -> FloatArray:
-        plain = self.column
-        values = plain.centre + plain.half_width * unit
-        ends = (-_LARGEST_WHOLE, _LARGEST_WHOLE)
-        if plain.levels:
-            ends = (plain.lower, plain.upper)
-        elif self.bounded:
-            low, high = plain.transformed(np.array([plain.lower, plain.upper]))  # centre and half width round
-            ends = (float(low), float(high))
-            values = np.clip(values, *ends)
-        return np.clip(np.rint(values), *ends) if self.rounds else values
+# ------------------------------------------------------------------------------------------------------ tables of pairs
 
 
-def cells_of(manifest: Manifest, marginals: Sequence[Marginal], *, by_rank: bool, bounded: bool) -> tuple[Cells, ...]:
-    """How every column's cells are made."""
-    line = manifest.standard
+def ranks_of(manifest: Manifest, marginals: Sequence[Marginal]) -> tuple[FloatArray | None, ...]:
+    """Where ordered columns are cut; None for levels."""
+    ordered = sum(column.ordered for column in manifest.columns)
+    leaves = int(np.clip(_ALL_LEAVES // max(ordered, 1), _FEWEST_LEAVES, _MOST_LEAVES))
     return tuple(
-        Cells(
-            column,
-            0.0 if line is None else line.centre[k],
-            1.0 if line is None else line.scale[k],
-            marginals[k] if by_rank else None,
-            manifest.whole_columns[k],
-            bounded,
-        )
-        for k, column in enumerate(manifest.columns)
+        None if isinstance(known, Levels) else tables.cut(known.lumps, 2 if _two_valued(known) else leaves)
+        for known in marginals
     )
+
+
+def _told(known: Marginal, cuts: FloatArray | None) -> float:
+    """What cells drawn evenly inside leaves keep of a correlation."""
+    return 1.0 if cuts is None or _two_valued(known) else tables.told(cuts, known.lumps)
+
+
+def _two_valued(known: Marginal) -> bool:
+    return known.step >= 2.0
+
+
+def estimates_of(
+    manifest: Manifest, moments: Sequence[ReleasedMoments], marginals: Sequence[Marginal], extra: float = 1.0
+) -> tables.Estimates:
+    """Shares and tables of a release; `extra` is how many times its stated noise its numbers have.
+
+    Numbers with more noise than a release has are those of a copy. They are not shrunk: copies are to differ by the
+    noise and to lie about what was released, also where that hardly depends on each other.
+    """
+    ranks, there = ranks_of(manifest, marginals), present(marginals)
+    stages = _level_stages(manifest, moments)
+    parts = _parts(manifest)
+    shares: list[FloatArray] = []
+    for k, (known, cuts) in enumerate(zip(marginals, ranks, strict=True)):
+        if cuts is not None:
+            shares.append(np.diff(cuts))
+            continue
+        assert isinstance(known, Levels)
+        others = [part for other, part in parts.items() if other != k]
+        shares.append(shares_of(known, parts[k], others, stages)[0])
+    pairs: dict[tuple[int, int], tuple[FloatArray, float]] = {}
+    if manifest.stages[-1].features == "cosines":
+        found = _of_cosines(manifest, moments, ranks, there, extra)
+    else:
+        of_scores = _of_scores(manifest, moments, marginals, ranks, shares, parts, there, extra)
+        found = chain(_of_levels(shares, parts, stages, there, extra), of_scores)
+    for i, j, table, noise in found:
+        if table is not None:
+            pairs[(i, j) if i < j else (j, i)] = (table if i < j else table.T, noise)
+    return tables.Estimates(tuple(shares), pairs)
+
+
+Found = tuple[int, int, FloatArray | None, float]
+
+
+def _parts(manifest: Manifest) -> dict[int, slice]:
+    """Where the indicators of each column of levels stand behind the numbers of a row."""
+    found, start = {}, 0
+    for k, column in enumerate(manifest.columns):
+        if not column.ordered:
+            found[k] = slice(start, start + len(column.levels))
+            start += len(column.levels)
+    return found
+
+
+def _level_stages(manifest: Manifest, moments: Sequence[ReleasedMoments]) -> list[LevelMoments]:
+    found = []
+    for stage, one in zip(manifest.stages, moments, strict=True):
+        if stage.levels:
+            p = stage.scored
+            second, sd, mean_sd = one.second, float(one.second_noise_sd[0, -1]), float(one.mean_noise_sd[0])
+            found.append(LevelMoments(one.mean[p:], one.mean[:p], second[:p, p:], second[p:, p:], sd, mean_sd))
+    return found
+
+
+def _of_levels(
+    shares: Sequence[FloatArray],
+    parts: dict[int, slice],
+    stages: Sequence[LevelMoments],
+    there: FloatArray,
+    extra: float,
+) -> Iterator[Found]:
+    """Two columns of levels: all stages, by their noise."""
+    weights = np.array([1 / stage.noise_sd**2 for stage in stages])
+    sd = extra / math.sqrt(float(weights.sum())) if stages else 0.0
+    for i, own in parts.items():
+        for j, other in parts.items():
+            if i < j:
+                both = there[i] * there[j]
+                second = sum(w * one.second[own, other] for w, one in zip(weights, stages, strict=True)) / weights.sum()
+                deviation, noise = (second - np.outer(shares[i], shares[j])) / both, sd / both
+                yield i, j, tables.of_deviation(deviation, shares[i], shares[j], noise, shrink=extra == 1), noise
+
+
+def _of_scores(
+    manifest: Manifest,
+    moments: Sequence[ReleasedMoments],
+    marginals: Sequence[Marginal],
+    ranks: Sequence[FloatArray | None],
+    shares: Sequence[FloatArray],
+    parts: dict[int, slice],
+    there: FloatArray,
+    extra: float,
+) -> Iterator[Found]:
+    """Two ordered columns, and an ordered column and one of levels."""
+    target, box = numbers_of(manifest, moments), manifest.stages[-1].box
+    ordered = [k for k, cuts in enumerate(ranks) if cuts is not None]
+    kept = np.array([kept_of(marginals[k], box) * _told(marginals[k], ranks[k]) for k in ordered])
+    deviation = np.sqrt(np.maximum(np.diag(target.covariance), FLOOR)) * kept
+    noises, cross_noise = extra * target.noise, extra * target.cross_noise / deviation
+    for a, i in enumerate(ordered):
+        own = ranks[i]
+        assert own is not None
+        for b in range(a + 1, len(ordered)):
+            other, both = ranks[ordered[b]], there[i] * there[ordered[b]]
+            assert other is not None
+            size = deviation[a] * deviation[b] * both
+            rho, noise = float(target.covariance[a, b] / size), float(noises[a, b] / size)
+            cell = noise / math.sqrt((own.size - 1) * (other.size - 1) * own.size)
+            yield i, ordered[b], tables.of_normals(own, other, rho, noise, shrink=extra == 1), cell
+        for j, part in parts.items():
+            both = there[i] * there[j]
+            noise = float(cross_noise[a]) / both
+            cross = target.cross[a, part] / deviation[a] / both
+            yield i, j, tables.of_classes(own, shares[j], cross, noise, shrink=extra == 1), noise / (own.size - 1)
+
+
+def _of_cosines(
+    manifest: Manifest,
+    moments: Sequence[ReleasedMoments],
+    ranks: Sequence[FloatArray | None],
+    there: FloatArray,
+    extra: float,
+) -> Iterator[Found]:
+    """Two ordered columns by the products of their cosines."""
+    target, degrees = numbers_of(manifest, moments), DEGREES["cosines"]
+    for i, own in enumerate(ranks):
+        for j in range(i):
+            other, both = ranks[j], there[i] * there[j]
+            assert own is not None
+            assert other is not None
+            block = target.covariance[degrees * j : degrees * (j + 1), degrees * i : degrees * (i + 1)] / both
+            noise = extra * float(target.noise[degrees * i, degrees * j]) / both
+            yield j, i, tables.of_waves(other, own, block, noise, shrink=extra == 1), noise / (own.size - 1)

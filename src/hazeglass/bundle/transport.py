@@ -1,7 +1,8 @@
 """Where a bundle may lie: a folder, a .zip, or an http(s) address. Whatever it is, a local folder comes out.
 
 What is unpacked or fetched goes into a temporary folder of our own: no name that climbs, no link, no bomb, nothing from
-another host, all of it bounded in size and time.
+another host, all of it bounded in size and time. The folder holds exactly the plain files that SHA256SUMS lists, with
+exactly those bytes; beside them lie SHA256SUMS and, where the release is signed, the signature over it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from urllib.parse import SplitResult, quote, urlsplit
 from hazeglass._files import new_file
 from hazeglass._http import DownloadError, HttpClient
 from hazeglass.bundle.sign import SIGNATURE, SIGNATURE_BYTES
-from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES, check_name, parse_checksums
+from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.bundle.writer import CHECKSUMS, sha256_of
 from hazeglass.errors import BundleError, OutputError
 
@@ -34,11 +35,13 @@ _LARGEST_GROWTH = 100
 _FREE_BYTES = 16 << 20
 _ENTRY, _LARGEST_DIRECTORY = b"PK\x01\x02", 64 << 20  # how an entry of an archive's directory begins
 _SECONDS_IN_ALL = 3600
+_LONGEST_NAME, _MOST_PARTS_OF_A_NAME = 200, 3  # an archive may hold the release as one folder
+_SUM_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _NOT_THERE = (403, 404, 410)  # object stores say 403 of a file that they do not have
 
 
 @contextmanager
-def local_folder(path: str | Path, largest: int = LARGEST_BUNDLE) -> Iterator[tuple[Path, bool]]:
+def local_folder(path: str | Path, largest: int) -> Iterator[tuple[Path, bool]]:
     """The bundle as a local folder, and whether it is temporary: removed at once when the block fails, else by its new
     owner."""
     scheme = _ADDRESS.match(str(path)) if isinstance(path, str) else None
@@ -214,3 +217,103 @@ def _checked_address(url: str) -> str:
     if not url.isascii() or any(c.isspace() for c in url):
         raise BundleError(f"{url!r} must be written in ASCII, other characters percent-encoded.")
     return url.rstrip("/")
+
+
+# ----------------------------------------------------------------------------------------------------- files and hashes
+
+
+def read_checksums(folder: Path) -> bytes:
+    """The bytes of SHA256SUMS."""
+    path = folder / CHECKSUMS
+    if not _is_plain(path) or not _is_plain(folder / "release.json"):
+        raise BundleError(f"{str(folder)!r} is not a release: it must hold release.json and SHA256SUMS.")
+    if path.stat().st_size > LARGEST_JSON:
+        raise BundleError("SHA256SUMS is too large to be one. Ask the publisher for a new copy.")
+    return path.read_bytes()
+
+
+def parse_checksums(raw: bytes) -> dict[str, str]:
+    """Every line is a hash, two spaces and a name inside the folder, each name once."""
+    sums: dict[str, str] = {}
+    if raw.count(b"\n") > MOST_FILES:
+        raise BundleError(f"a release holds at most {MOST_FILES:,} files; SHA256SUMS lists more.")
+    *lines, rest = raw.decode("utf-8", errors="replace").split("\n")
+    for line in [*lines, rest] if rest else lines:
+        match = _SUM_LINE.fullmatch(line)
+        if match is None or match[2] in sums:
+            raise BundleError(
+                "SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once."
+            )
+        check_name(match[2])
+        sums[match[2]] = match[1]
+    return sums
+
+
+def check_name(name: str) -> None:
+    """Refuse absolute names, names that climb, that no release needs, and that other systems read differently."""
+    parts = name.split("/", _MOST_PARTS_OF_A_NAME)
+    odd = name.startswith("/") or "\\" in name or ":" in parts[0] or any(ord(c) < 32 for c in name)
+    if odd or any(part in ("", ".", "..") for part in parts):
+        raise BundleError(f"the release names a file outside its own folder ({name[:100]!r}); it was not opened.")
+    if len(name) > _LONGEST_NAME or len(parts) > _MOST_PARTS_OF_A_NAME:
+        raise BundleError(
+            f"the release names a file ({name[:60]!r}...) in more than {_LONGEST_NAME} characters or "
+            f"{_MOST_PARTS_OF_A_NAME} parts, as no release does; it was not opened."
+        )
+
+
+def check_files(folder: Path, sums: dict[str, str]) -> None:
+    """No link, nothing extra, nothing missing; and of what is no part nothing changed.
+
+    How large parts may be, release.json says: only then are they hashed (`check_hashes`).
+    """
+    folders = {name[: k + 1] for name in sums for k, c in enumerate(name) if c == "/"}
+    for name, kind in _entries(folder):
+        if stat.S_ISLNK(kind):
+            raise BundleError(f"{name[:100]} is a link; a release holds plain files only.")
+        if stat.S_ISDIR(kind):
+            if f"{name}/" not in folders:
+                raise BundleError(f"{name[:100]} is no part of the release: SHA256SUMS lists nothing in it. Remove it.")
+            continue
+        if not stat.S_ISREG(kind):
+            raise BundleError(f"{name[:100]} is neither a file nor a folder; a release holds plain files only.")
+        if name not in (CHECKSUMS, SIGNATURE) and name not in sums:
+            raise BundleError(f"{name[:100]} is not part of the release: SHA256SUMS does not list it. Remove it.")
+    for name in sums:
+        path = folder / name
+        if not _is_plain(path):
+            raise BundleError(f"{name[:100]} is missing from the release. Ask the publisher for a complete copy.")
+        if not name.endswith(".parquet") and path.stat().st_size > LARGEST_JSON:
+            raise BundleError(
+                f"{name[:100]} is larger than {LARGEST_JSON:,} bytes, as no such file is. Do not open it."
+            )
+    check_hashes(folder, {name: expected for name, expected in sums.items() if not name.endswith(".parquet")})
+
+
+def check_hashes(folder: Path, sums: dict[str, str]) -> None:
+    """Nothing changed."""
+    for name, expected in sums.items():
+        if sha256_of(folder / name) != expected:
+            raise BundleError(
+                f"{name[:100]} was changed after publication: its hash does not match. Ask for a new copy."
+            )
+
+
+def _entries(folder: Path) -> Iterator[tuple[str, int]]:
+    """Every entry below a folder as a name and a kind; links are named, never followed."""
+    waiting = [("", str(folder))]
+    while waiting:
+        prefix, place = waiting.pop()
+        with os.scandir(place) as entries:
+            for entry in sorted(entries, key=lambda e: e.name):
+                kind = entry.stat(follow_symlinks=False).st_mode
+                yield prefix + entry.name, kind
+                if stat.S_ISDIR(kind):
+                    waiting.append((f"{prefix}{entry.name}/", entry.path))
+
+
+def _is_plain(path: Path) -> bool:
+    try:
+        return stat.S_ISREG(path.lstat().st_mode)
+    except (OSError, ValueError):  # not there, or a name no file can have
+        return False

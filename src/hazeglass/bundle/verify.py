@@ -1,8 +1,8 @@
-"""Whether a release is whole: its files, and release.json as a document. What that claims is for promise.py.
+"""Whether a release is well formed: release.json as a document, the files that follow from it, and the footers of the
+parts that it describes. What it claims is for promise.py.
 
-A bundle holds exactly the plain files that SHA256SUMS lists, with exactly those bytes; beside them lie SHA256SUMS and,
-where the release is signed, the signature over it. release.json is strict JSON of bounded size, depth and numbers that
-its schema accepts.
+release.json is strict JSON of bounded size, depth and numbers that its schema accepts. Parquet parts have the columns,
+types and rows that it describes.
 """
 
 from __future__ import annotations
@@ -11,25 +11,34 @@ import functools
 import hashlib
 import json
 import math
-import os
 import re
-import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from hazeglass._version import __version__
+from hazeglass.bundle.catalogue import DERIVED, derived, json_pieces
+from hazeglass.bundle.contents import bytes_per_cell
+from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
 from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION, Manifest
-from hazeglass.bundle.sign import SIGNATURE
-from hazeglass.bundle.writer import CHECKSUMS, sha256_of
-from hazeglass.errors import BundleError
+from hazeglass.bundle.moments import (
+    MARGINAL_COLUMNS,
+    MOMENT_COLUMNS,
+    moment_batches,
+    moment_rows,
+    most_counts,
+)
+from hazeglass.bundle.sign import Signature
+from hazeglass.bundle.writer import part_rows, row_groups
+from hazeglass.errors import BundleError, HazeglassWarning, warn
 
+_FIRST_OF_FORMAT = [0, 3]
 LARGEST_JSON = 64 << 20
 MOST_FILES = 100_000
-_LONGEST_NAME, _MOST_PARTS_OF_A_NAME = 200, 3  # an archive may hold the release as one folder
-_SUM_LINE = re.compile(r"([0-9a-f]{64})  (.+)")
 _DEEPEST = 32
 _LONGEST_INTEGER = 19
 # Possessive, so that no state is kept per character; a string without an end ends here with the text, so that its other
@@ -40,106 +49,10 @@ _NOT_STRUCTURE = bytes(set(range(256)) - set(b"[]{},"))
 _FREE_BYTES, _BYTES_PER_PART_BYTE = 1 << 20, 128
 _FREE_VALUES, _VALUES_PER_PART_BYTE, _QUOTES_PER_VALUE = 20_000, 0.5, 10
 _MOST_VALUES = 50 * MOST_FILES
-
-
-# ----------------------------------------------------------------------------------------------------- files and hashes
-
-
-def read_checksums(folder: Path) -> bytes:
-    """The bytes of SHA256SUMS."""
-    path = folder / CHECKSUMS
-    if not _is_plain(path) or not _is_plain(folder / "release.json"):
-        raise BundleError(f"{str(folder)!r} is not a release: it must hold release.json and SHA256SUMS.")
-    if path.stat().st_size > LARGEST_JSON:
-        raise BundleError("SHA256SUMS is too large to be one. Ask the publisher for a new copy.")
-    return path.read_bytes()
-
-
-def parse_checksums(raw: bytes) -> dict[str, str]:
-    """Every line is a hash, two spaces and a name inside the folder, each name once."""
-    sums: dict[str, str] = {}
-    if raw.count(b"\n") > MOST_FILES:
-        raise BundleError(f"a release holds at most {MOST_FILES:,} files; SHA256SUMS lists more.")
-    *lines, rest = raw.decode("utf-8", errors="replace").split("\n")
-    for line in [*lines, rest] if rest else lines:
-        match = _SUM_LINE.fullmatch(line)
-        if match is None or match[2] in sums:
-            raise BundleError(
-                "SHA256SUMS is damaged: every line must be a hash, two spaces and a name, each name once."
-            )
-        check_name(match[2])
-        sums[match[2]] = match[1]
-    return sums
-
-
-def check_name(name: str) -> None:
-    """Refuse absolute names, names that climb, that no release needs, and that other systems read differently."""
-    parts = name.split("/", _MOST_PARTS_OF_A_NAME)
-    odd = name.startswith("/") or "\\" in name or ":" in parts[0] or any(ord(c) < 32 for c in name)
-    if odd or any(part in ("", ".", "..") for part in parts):
-        raise BundleError(f"the release names a file outside its own folder ({name[:100]!r}); it was not opened.")
-    if len(name) > _LONGEST_NAME or len(parts) > _MOST_PARTS_OF_A_NAME:
-        raise BundleError(
-            f"the release names a file ({name[:60]!r}...) in more than {_LONGEST_NAME} characters or "
-            f"{_MOST_PARTS_OF_A_NAME} parts, as no release does; it was not opened."
-        )
-
-
-def check_files(folder: Path, sums: dict[str, str]) -> None:
-    """No link, nothing extra, nothing missing; and of what is no part nothing changed.
-
-    How large parts may be, release.json says: only then are they hashed (`check_hashes`).
-    """
-    folders = {name[: k + 1] for name in sums for k, c in enumerate(name) if c == "/"}
-    for name, kind in _entries(folder):
-        if stat.S_ISLNK(kind):
-            raise BundleError(f"{name[:100]} is a link; a release holds plain files only.")
-        if stat.S_ISDIR(kind):
-            if f"{name}/" not in folders:
-                raise BundleError(f"{name[:100]} is no part of the release: SHA256SUMS lists nothing in it. Remove it.")
-            continue
-        if not stat.S_ISREG(kind):
-            raise BundleError(f"{name[:100]} is neither a file nor a folder; a release holds plain files only.")
-        if name not in (CHECKSUMS, SIGNATURE) and name not in sums:
-            raise BundleError(f"{name[:100]} is not part of the release: SHA256SUMS does not list it. Remove it.")
-    for name in sums:
-        path = folder / name
-        if not _is_plain(path):
-            raise BundleError(f"{name[:100]} is missing from the release. Ask the publisher for a complete copy.")
-        if not name.endswith(".parquet") and path.stat().st_size > LARGEST_JSON:
-            raise BundleError(
-                f"{name[:100]} is larger than {LARGEST_JSON:,} bytes, as no such file is. Do not open it."
-            )
-    check_hashes(folder, {name: expected for name, expected in sums.items() if not name.endswith(".parquet")})
-
-
-def check_hashes(folder: Path, sums: dict[str, str]) -> None:
-    """Nothing changed."""
-    for name, expected in sums.items():
-        if sha256_of(folder / name) != expected:
-            raise BundleError(
-                f"{name[:100]} was changed after publication: its hash does not match. Ask for a new copy."
-            )
-
-
-def _entries(folder: Path) -> Iterator[tuple[str, int]]:
-    """Every entry below a folder as a name and a kind; links are named, never followed."""
-    waiting = [("", str(folder))]
-    while waiting:
-        prefix, place = waiting.pop()
-        with os.scandir(place) as entries:
-            for entry in sorted(entries, key=lambda e: e.name):
-                kind = entry.stat(follow_symlinks=False).st_mode
-                yield prefix + entry.name, kind
-                if stat.S_ISDIR(kind):
-                    waiting.append((f"{prefix}{entry.name}/", entry.path))
-
-
-def _is_plain(path: Path) -> bool:
-    try:
-        return stat.S_ISREG(path.lstat().st_mode)
-    except (OSError, ValueError):  # not there, or a name no file can have
-        return False
+_FREE_CELLS = 1 << 20  # the fewest bytes are those of a mean, which few cells need not keep
+# A cell takes 8 bytes, and 8 more in a dictionary; the rest is for row groups, each of which names every column again.
+_BYTES_PER_CELL = 32
+_BYTES_PER_FILE, _BYTES_PER_COLUMN, _TIMES_A_NAME = 1 << 16, 1 << 10, 8
 
 
 # --------------------------------------------------------------------------------------------------------- the document
@@ -279,3 +192,170 @@ def _check_schema(document: dict[str, Any]) -> None:
         where = ".".join(map(str, error.absolute_path)) or "release.json"
         reason = "".join(c if c.isprintable() else "\ufffd" for c in error.message[:200])
         raise BundleError(f"release.json is not a valid manifest: {where[:100]}: {reason}.")
+
+
+# ------------------------------------------------------------------------------------------------- what follows from it
+
+
+def check_derived(folder: Path, manifest: Manifest, signature: Signature) -> tuple[str, ...]:
+    """Refuse a file that does not follow from release.json; returns those that this version cannot judge.
+
+    release.json itself is written in one way only: spaces, escapes and digits that a parser drops could hold a message,
+    or mean something else to another one.
+    """
+    if not _says(folder / "release.json", json_pieces(manifest.to_json())):
+        raise BundleError("release.json is not written as hazeglass writes it. Ask the publisher for a new copy.")
+    made_by = manifest.versions["hazeglass"]
+    if [int(number) for number in re.findall("[0-9]+", made_by)[:2]] < _FIRST_OF_FORMAT:
+        raise BundleError(
+            f"release.json says that hazeglass {made_by} made it, which writes another format. Do not rely on it."
+        )
+    if made_by != __version__:
+        signed = (
+            "whoever signed the release vouches for them" if signature == "valid" else "anyone may have written them"
+        )
+        warn(
+            f"the release was made by hazeglass {made_by} and this is {__version__}: {', '.join(DERIVED)} may be "
+            f"worded differently and were not compared with release.json, so what they state is not checked; {signed}. "
+            "Rely on release.json.",
+            HazeglassWarning,
+        )
+        return DERIVED
+    try:
+        for name, pieces in derived(manifest):
+            if not _says(folder / name, pieces):
+                raise BundleError(f"{name} does not follow from release.json: it was replaced. Do not rely on it.")
+    except ArithmeticError:
+        raise BundleError("release.json holds numbers that no statement can be made of. Ask for a new copy.") from None
+    return ()
+
+
+def _says(path: Path, pieces: Iterable[str]) -> bool:
+    """Whether a file holds just this text. It is made only as far as the two agree, however long it would become."""
+    with path.open("rb") as file:
+        for piece in pieces:
+            expected = piece.encode()
+            if file.read(len(expected)) != expected:
+                return False
+        return not file.read(1)
+
+
+# ---------------------------------------------------------------------------------------------------------------- parts
+
+
+def parts_below(manifest: Manifest, prefix: str) -> list[str]:
+    """Names of the data parts that start with a prefix, in order."""
+    return sorted(part.path for part in manifest.files if part.path.startswith(prefix))
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What the manifest implies about the parts of one kind: their columns and types, rows and bytes in all, the row
+    groups and the footer's bytes of each, and the version of pyarrow that wrote them."""
+
+    columns: Mapping[str, str]
+    rows: int
+    fewest_bytes: int
+    most_bytes: int
+    row_groups: int
+    footer_bytes: int
+    version: str
+
+    @property
+    def types(self) -> dict[str, int]:
+        """The number of each column's Parquet type."""
+        return {column: PHYSICAL_TYPES[kind] for column, kind in self.columns.items()}
+
+    def footer(self, file: BinaryIO, name: str) -> list[RowGroup]:
+        """The row groups of a part, which its footer tells."""
+        return read_footer(file, name, self.types, self.row_groups, self.footer_bytes, self.version)
+
+
+def check_parts(folder: Path, manifest: Manifest) -> None:
+    """Sizes, columns, types and rows of every part, from the footers; nothing is unpacked yet.
+
+    Parts are not compressed, so that no more can come out of one than its size, which is bounded first, and the rows
+    and columns of the manifest allow.
+    """
+    expected = expected_parts(manifest)
+    rows = [f"data/part-{k:05d}.parquet" for k in range(len(manifest.files))]
+    allowed = {name for prefix in expected for name in (rows if prefix == "data/" else [prefix])}
+    if not {part.path for part in manifest.files} <= allowed:
+        raise BundleError(
+            f"a {manifest.form} release holds no other parts than {', '.join(expected)}. Ask for a new copy."
+        )
+    for part in manifest.files:
+        if (folder / part.path).stat().st_size != part.bytes:
+            raise BundleError(f"{part.path[:200]} has another size than release.json says. Ask for a new copy.")
+    for prefix, implied in expected.items():
+        names = parts_below(manifest, prefix)
+        if not names:
+            raise BundleError(
+                f"a {manifest.form} release must hold {prefix}, and this one does not. Ask for a new copy."
+            )
+        size = sum(part.bytes for part in manifest.files if part.path.startswith(prefix))
+        if size < implied.fewest_bytes:
+            raise BundleError(f"{prefix} has {implied.rows:,} rows in {size:,} bytes: no noisy data fits that.")
+        if size > implied.most_bytes:
+            raise BundleError(f"{prefix} has {size:,} bytes, more than {implied.rows:,} rows take. Do not rely on it.")
+        found = []
+        for name in names:
+            with (folder / name).open("rb") as file:
+                found.append([group.rows for group in implied.footer(file, name)])
+        counted = sum(map(sum, found))
+        if not (counted <= implied.rows if prefix == "marginals.parquet" else counted == implied.rows):
+            raise BundleError(
+                f"{prefix} holds {counted} rows where release.json describes {implied.rows}. Ask for a new copy."
+            )
+        if prefix == "data/" and found != row_groups(counted, len(implied.columns)):
+            raise BundleError(f"{prefix} is cut into parts or row groups as no release is. Ask for a new copy.")
+
+
+def expected_parts(manifest: Manifest) -> dict[str, Expected]:
+    """By the beginning of their names."""
+    expected, version = {}, manifest.versions.get("pyarrow", "")
+    if manifest.form != "moments":
+        columns = len(manifest.columns)
+        cells = manifest.n * columns
+        groups = len(row_groups(part_rows(columns), columns)[0])
+        kinds = ["int64" if whole else "double" for whole in manifest.whole_columns]
+        expected["data/"] = Expected(
+            columns=dict(zip(manifest.names, kinds, strict=True)),
+            rows=manifest.n,
+            fewest_bytes=int((1 - _FREE_CELLS / cells) * manifest.n * sum(map(bytes_per_cell, manifest.columns))),
+            most_bytes=_BYTES_PER_CELL * cells + len(parts_below(manifest, "data/")) * _frame(manifest.names),
+            row_groups=groups,
+            footer_bytes=_frame(manifest.names, 1 + groups),
+            version=version,
+        )
+    if manifest.form != "table":
+        features = [stage.size for stage in manifest.moment_sets]
+        rows, groups = sum(map(moment_rows, features)), sum(map(moment_batches, features))
+        if manifest.rounds:
+            counts = len(manifest.rounds) * most_counts(manifest.columns)
+            expected["marginals.parquet"] = Expected(
+                columns=MARGINAL_COLUMNS,
+                rows=counts,
+                fewest_bytes=0,
+                most_bytes=_BYTES_PER_CELL * counts * len(MARGINAL_COLUMNS)
+                + len(manifest.rounds) * _frame(manifest.names),
+                row_groups=len(manifest.rounds),
+                footer_bytes=_frame(MARGINAL_COLUMNS, 1 + len(manifest.rounds)),
+                version=version,
+            )
+        names = len(features) * _frame(manifest.names)
+        expected["moments.parquet"] = Expected(
+            columns=MOMENT_COLUMNS,
+            rows=rows,
+            fewest_bytes=8 * rows,  # the numbers themselves
+            most_bytes=_BYTES_PER_CELL * rows * len(MOMENT_COLUMNS) + names + _frame(MOMENT_COLUMNS),
+            row_groups=groups,
+            footer_bytes=_frame(MOMENT_COLUMNS, 1 + groups),
+            version=version,
+        )
+    return expected
+
+
+def _frame(names: Iterable[str], times: int = 1) -> int:
+    """Bytes that a file may need besides its cells: its schema, and what is said of its columns, so many times."""
+    return _BYTES_PER_FILE + times * sum(_BYTES_PER_COLUMN + _TIMES_A_NAME * len(name.encode()) for name in names)

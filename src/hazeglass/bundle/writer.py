@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from hazeglass._files import check_name, flush
 from hazeglass.bundle.catalogue import derived, json_pieces
-from hazeglass.bundle.manifest import CellNoise, Manifest, Part
+from hazeglass.bundle.columns import CellNoise
+from hazeglass.bundle.manifest import Manifest, Part
 from hazeglass.bundle.sign import SIGNATURE
 from hazeglass.errors import InputError, OutputError
 

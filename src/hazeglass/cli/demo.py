@@ -14,7 +14,8 @@ from rich.console import Console
 
 from hazeglass.analyst.graph import Graph
 from hazeglass.analyst.recover import recover
-from hazeglass.bundle.manifest import Column, Form
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import Form
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.writer import new_folder
 from hazeglass.cli.plans import show_preview

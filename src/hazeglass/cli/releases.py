@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -220,11 +222,9 @@ def registry(
 
     Example: hazeglass registry release/ --out entry.yaml
     """
-    import json
-
     from hazeglass._files import new_file
+    from hazeglass.bundle.catalogue import BLANK, dcat_entry, missing_words, registry_entry
     from hazeglass.bundle.reader import load
-    from hazeglass.bundle.registry import BLANK, dcat_entry, missing_words, printable, registry_entry, yaml_text
 
     manifest = load(release).manifest
     if manifest.simulation:
@@ -242,6 +242,36 @@ def registry(
     if missing:
         blanks = f"stand there as {BLANK}" if form == "opendp" else "are left out"
         typer.echo(f"note: the plan's [publication] does not say {', '.join(missing)}, which {blanks}.", err=True)
+
+
+def yaml_text(value: Mapping[str, Any]) -> str:
+    """A document of mappings, lists, text and numbers as YAML; text is written as JSON has it, which YAML reads."""
+    return "\n".join(_lines(value, 0)) + "\n"
+
+
+def printable(document: str) -> str:
+    """The same document of JSON or YAML, in which what a terminal would obey is written as an escape.
+
+    Such characters stand in its strings alone.
+    """
+    return "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in document)
+
+
+def _lines(value: Any, depth: int) -> Iterator[str]:
+    space = "  " * depth
+    for key, inner in value.items():
+        if isinstance(inner, Mapping):
+            yield f"{space}{key}:"
+            yield from _lines(inner, depth + 1)
+        elif isinstance(inner, list):
+            yield f"{space}{key}:"
+            for entry in inner:
+                yield f"{space}  - {json.dumps(entry, ensure_ascii=False)}"
+        elif isinstance(inner, float):  # 1e-06 would be a word to older readers
+            number = repr(inner)
+            yield f"{space}{key}: {number if '.' in number else number.replace('e', '.0e')}"
+        else:
+            yield f"{space}{key}: {json.dumps(inner, ensure_ascii=False)}"
 
 
 _ORIGIN = {

@@ -200,8 +200,6 @@ class Partition:
 
     def loaded(self, frame: Any) -> Loaded:
         """The same once its rows are computed."""
-        from hazeglass.compute.pieces import frame_columns
-
         names, take = frame_columns(frame)
         columns = {name: take(names.index(name)) for name in self.wanted.sources}
         return Loaded(self.number, len(frame), columns, self.wanted)
@@ -272,19 +270,17 @@ _INDEX = re.compile(r"__index_level_\d+__")  # how pandas writes an index withou
 def in_memory(data: Any) -> Any:
     """A lazy table (polars, DuckDB, ibis, ...) computed once, and what can only be exchanged as an Arrow table."""
     import narwhals as nw
+    from pyarrow import interchange
 
     try:
         frame = nw.from_native(data, pass_through=False)
     except TypeError:
-        exchanged = hasattr(data, "__arrow_c_stream__") or hasattr(data, "__dataframe__")
-        return data if not exchanged or hasattr(data, "iloc") or hasattr(data, "to_frame") else _exchanged(data)
+        if hasattr(data, "iloc") or hasattr(data, "to_frame"):
+            return data
+        if hasattr(data, "__arrow_c_stream__"):
+            return pa.table(data)
+        return interchange.from_dataframe(data) if hasattr(data, "__dataframe__") else data
     return frame.collect().to_native() if isinstance(frame, nw.LazyFrame) else data
-
-
-def _exchanged(data: Any) -> pa.Table:
-    from pyarrow import interchange
-
-    return pa.table(data) if hasattr(data, "__arrow_c_stream__") else interchange.from_dataframe(data)
 
 
 def without_index(names: Sequence[str]) -> tuple[str, ...]:

@@ -24,19 +24,6 @@ if TYPE_CHECKING:
 
     from hazeglass.compute.pieces import Piece
 
-__all__ = [
-    "LARGEST_REAL",
-    "Layers",
-    "Warehouse",
-    "closing",
-    "is_warehouse_address",
-    "md5",
-    "of_warehouse",
-    "real",
-    "reals",
-    "wholes",
-]
-
 _ADDRESS = re.compile(r"(duckdb|postgres|postgresql)://", re.IGNORECASE)
 _OPTIONS = ("sslmode", "sslrootcert", "sslcert", "sslkey", "connect_timeout", "service")
 _EXTRAS = {

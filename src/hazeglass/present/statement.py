@@ -11,8 +11,7 @@ from markupsafe import Markup
 
 from hazeglass._version import __version__
 from hazeglass.bundle.columns import ABSENCE, Column, response_of
-from hazeglass.bundle.manifest import Manifest, Stage
-from hazeglass.bundle.registry import Publication
+from hazeglass.bundle.manifest import Manifest, Publication, Stage
 from hazeglass.guarantee.gdp import Explanation, GaussianDP, explain
 from hazeglass.guarantee.units import CELL_UNITS
 from hazeglass.present.charts import Axis, Line, chart

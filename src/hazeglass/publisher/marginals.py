@@ -16,7 +16,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Round, Scale, Standard, unit_step
+from hazeglass.bundle.columns import Scale, unit_step
+from hazeglass.bundle.manifest import Round, Standard
 from hazeglass.compute.engines import Engine
 from hazeglass.errors import PlanError
 from hazeglass.features.fitting import Counts

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Column, RadiusSearch, Series, Stage, Standard
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import RadiusSearch, Series, Stage, Standard
 from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, stage_features, whole_scale
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import SEASON_SHARE, FeatureKind, season_means

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from hazeglass.bundle.columns import ABSENCE, Column, origins, together
-from hazeglass.bundle.manifest import Form, Season, Series
-from hazeglass.bundle.registry import Publication
+from hazeglass.bundle.manifest import Form, Publication, Season, Series
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import PlanError, PrivacyRefusal
 from hazeglass.guarantee.budget import Lifetime

@@ -20,9 +20,8 @@ import numpy as np
 
 from hazeglass._files import new_file
 from hazeglass.bundle.columns import KINDS, LEVELLED, MISSING, NOISES, PARTS, TRANSFORMS, Column
-from hazeglass.bundle.manifest import MOST_LAGS, SEASONS
+from hazeglass.bundle.manifest import MOST_LAGS, SEASONS, Publication
 from hazeglass.bundle.moments import MOST_INDICATORS
-from hazeglass.bundle.registry import Publication
 from hazeglass.compute.text import ORDERS
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, did_you_mean
 from hazeglass.guarantee.budget import MOST_PERIODS

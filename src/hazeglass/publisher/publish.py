@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from hazeglass._version import __version__
-from hazeglass.bundle.manifest import TIME_FORMAT, Column, Manifest, SyntheticNote
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import TIME_FORMAT, Manifest, SyntheticNote
 from hazeglass.bundle.moments import (
-    marginals_schema,
+    MARGINAL_COLUMNS,
+    MOMENT_COLUMNS,
     marginals_to_arrow,
-    moments_schema,
     moments_to_arrow,
     released_rows,
+    schema_of,
 )
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
@@ -318,8 +320,10 @@ def write_moments(
     n = released_rows(plan.series, plan.unit, rows.n, [one.stage for one in drawn.stages])
     loss = most_total_variation(plan)
     if drawn.marginals is not None:
-        writer.parquet("marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), marginals_schema())
-    writer.parquet("moments.parquet", moments_to_arrow(released), moments_schema())
+        writer.parquet(
+            "marginals.parquet", marginals_to_arrow(plan.names, drawn.marginals.counts), schema_of(MARGINAL_COLUMNS)
+        )
+    writer.parquet("moments.parquet", moments_to_arrow(released), schema_of(MOMENT_COLUMNS))
     note = None
     if plan.form == "synthetic":
         note = SyntheticNote(int(bits.uint64(1)[0]) >> 11, plan.round_integers, plan.exact)

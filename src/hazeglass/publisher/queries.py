@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.manifest import Column, Series, Stage
+from hazeglass.bundle.columns import Column
+from hazeglass.bundle.manifest import Series, Stage
 from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.scores import DRAWS, STEPS

@@ -17,11 +17,10 @@ from typing import Any
 
 from hazeglass._files import check_new_file
 from hazeglass.bundle.columns import MOST_LEVELS, Column
-from hazeglass.compute.dialect import guess_text, is_number, without_thousands
 from hazeglass.compute.places import Place, expand
 from hazeglass.compute.readings import year_first
 from hazeglass.compute.tables import check_names, declared_kinds, open_table
-from hazeglass.compute.text import MISSING_WORDS, TextFormat
+from hazeglass.compute.text import MISSING_WORDS, TextFormat, guess_text, is_number, without_thousands
 from hazeglass.compute.warehouse import closing, is_warehouse_address
 from hazeglass.compute.workbooks import workbook
 from hazeglass.errors import DataError, HazeglassWarning, PlanError, quotes_no_cell, warn

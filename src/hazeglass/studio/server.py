@@ -87,7 +87,7 @@ def _page_response(name: str) -> Response:
 def page(name: str) -> str:
     """A page as every studio has it: what differs between studios is asked for with the page secret."""
     from hazeglass.analyst import SELECTS, SOLVERS
-    from hazeglass.bundle.manifest import KINDS, TRANSFORMS
+    from hazeglass.bundle.columns import KINDS, TRANSFORMS
 
     choices = {"selects": SELECTS, "solvers": SOLVERS, "kinds": KINDS, "transforms": TRANSFORMS}
     return render(name, package="hazeglass.studio", folder="web", **choices)
