@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from hazeglass.analyst.blocks import BlockInference, block_scale, level_evidence, level_test, ordered_pairs, pair_kinds
+from hazeglass.analyst.blocks import BlockInference, block_scale, level_evidence, level_test, pair_kinds
 from hazeglass.analyst.error_model import BENDING, block_multiply, block_sandwich, own_blocks
 from hazeglass.analyst.noisy import NoisyCovariance
 from hazeglass.analyst.penalty import Pilot, Problem, Whitened, sparse_pilot
@@ -38,6 +38,7 @@ _MISSES, _LEAST_NOISE = 1.0, 0.05
 _LEFTOVER = 0.45
 _LEAST_OWN = 0.25  # of what the pilot says of a column by itself: a de-biased block with less is mostly noise
 _ROUNDING = float(np.finfo(float).eps)  # nothing is known better
+_TINY = float(np.finfo(float).tiny)
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
@@ -192,43 +193,46 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
     from scipy.stats import false_discovery_control
 
     debiased = 2 * precision - precision @ noisy.covariance @ precision
-    block = None
     if noisy.size == 1:
-        # The de-biased diagonal may lose positivity under heavy noise; the penalised one cannot.
-        diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))
-        upper = np.triu_indices(len(precision), 1)
+        block = None
+        estimate, error = _of_first_features(noisy, precision, debiased, blur)
         # Noise may leave [-1, 1], where no truth is: an interval begins where it came in, and is never a point.
-        estimate = np.clip(-(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper], -1.0, 1.0)
-        error = math.sqrt(1 + blur) * noisy.error.partial_correlation_sd(precision)[upper]
-        if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
-            share = np.sqrt(noisy.bent * np.diag(precision))
-            error = np.hypot(error, BENDING * np.outer(share, share)[upper])
-        if noisy.astray is not None:
-            share = np.sqrt(noisy.astray * np.diag(precision))
-            error = np.hypot(error, np.hypot.outer(share, share)[upper])
-        error = np.maximum(error, _ROUNDING)
+        estimate, error = np.clip(estimate, -1.0, 1.0), np.maximum(error, _ROUNDING)
         p_value = 2 * ndtr(-np.abs(estimate) / error)
     else:
         block = _blocks(noisy, precision, debiased)
         estimate, error = block.linear_part()
         p_value = _block_test(noisy, block)
-        if noisy.groups:
-            estimate, error, p_value = _of_all_kinds(noisy, precision, debiased, p_value)
+    if (
+        noisy.groups
+    ):  # two ordered columns as anywhere; of others the p-value of their block, and no partial correlation
+        estimate, error = _of_first_features(noisy, precision, debiased)
+        ordered, apart = 2 * ndtr(-np.abs(estimate) / np.maximum(error, _TINY)), pair_kinds(noisy) > 0
+        estimate, error = np.where(apart, np.nan, estimate), np.where(apart, np.nan, error)
+        p_value = np.where(apart, p_value, ordered)
     return PairInference.of(estimate, error, p_value, false_discovery_control(p_value), block)
 
 
-def _of_all_kinds(
-    noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray, of_blocks: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Two ordered columns as anywhere; of others the p-value of their block, and no partial correlation."""
-    estimate, error, p_value = ordered_pairs(noisy, precision, debiased)
-    if noisy.bent is not None:
+def _of_first_features(
+    noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray, blur: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Partial correlation and standard error of every pair by the columns' first features alone.
+
+    They are those of the columns themselves where both ends are ordered, and nothing where one is not.
+    """
+    # The de-biased diagonal may lose positivity under heavy noise; the penalised one cannot.
+    diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))[:: noisy.size]
+    upper = np.triu_indices(len(diagonal), 1)
+    estimate = -(debiased[:: noisy.size, :: noisy.size] / np.sqrt(np.outer(diagonal, diagonal)))[upper]
+    own = noisy.error.partial_correlation_sd(precision)[:: noisy.size, :: noisy.size]
+    error = math.sqrt(1 + blur) * own[upper]
+    if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
         share = np.sqrt(noisy.bent * np.diag(precision)[:: noisy.size])
-        bending = BENDING * np.outer(share, share)[np.triu_indices(len(share), 1)]
-        error = np.hypot(error, bending)
-        p_value = 2 * ndtr(-np.abs(estimate) / np.maximum(error, np.finfo(float).tiny))
-    apart = pair_kinds(noisy) > 0
-    return np.where(apart, np.nan, estimate), np.where(apart, np.nan, error), np.where(apart, of_blocks, p_value)
+        error = np.hypot(error, BENDING * np.outer(share, share)[upper])
+    if noisy.astray is not None:
+        share = np.sqrt(noisy.astray * np.diag(precision)[:: noisy.size])
+        error = np.hypot(error, np.hypot.outer(share, share)[upper])
+    return estimate, error
 
 
 def _blocks(noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray) -> BlockInference:
