@@ -203,9 +203,8 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
         block = _blocks(noisy, precision, debiased)
         estimate, error = block.linear_part()
         p_value = _block_test(noisy, block)
-    if (
-        noisy.groups
-    ):  # two ordered columns as anywhere; of others the p-value of their block, and no partial correlation
+    if noisy.groups:
+        # Two ordered columns as anywhere; of others the p-value of their block, and no partial correlation.
         estimate, error = _of_first_features(noisy, precision, debiased)
         ordered, apart = 2 * ndtr(-np.abs(estimate) / np.maximum(error, _TINY)), pair_kinds(noisy) > 0
         estimate, error = np.where(apart, np.nan, estimate), np.where(apart, np.nan, error)
