@@ -34,8 +34,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "src"))
 
 from hazeglass._arrays import leading, to_host
 from hazeglass.analyst.large_inference import LargeAnswer, recover_large
-from hazeglass.analyst.large_lengths import shortened
-from hazeglass.analyst.large_pooling import pool_many
+from hazeglass.analyst.large_pooling import pool_many, shortened
 from hazeglass.analyst.pooling import StageMoments
 
 EPSILON, DELTA, COUNTS = 5.0, 1e-6, 0.1  # the share of mu^2 that counts of cells take

@@ -12,9 +12,9 @@ from scipy.stats import false_discovery_control
 import hazeglass as hg
 from hazeglass import _arrays
 from hazeglass.analyst import large_graph
+from hazeglass.analyst.large import Estimate
 from hazeglass.analyst.large_inference import infer, pilot, q_values, recover_large
-from hazeglass.analyst.large_lengths import lengths
-from hazeglass.analyst.large_pooling import estimate_of_rows, pool_many
+from hazeglass.analyst.large_pooling import lengths, pool_many
 from hazeglass.analyst.pooling import StageMoments, pool
 from simulate import simulate
 
@@ -152,7 +152,7 @@ def test_leading_eigenvalues_are_those_of_lapack():
 def test_rows_alone_have_sampling_error():
     rng = np.random.default_rng(4)
     observed = np.cov(rng.standard_normal((2000, 30)), rowvar=False)
-    answer = recover_large(estimate_of_rows(observed, observed.copy(), 2000))
+    answer = recover_large(Estimate(2000, observed.copy(), (1 / 2000,), (observed,), noise=0))
     assert answer.rows == pytest.approx(2000, rel=0.1)
     assert np.count_nonzero(answer.pairs.q_value <= 0.1) <= 2
 

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import hazeglass as hg
-from hazeglass.analyst.rows_package import write_comparison, write_package
-from hazeglass.analyst.rows_picture import pictures
+from hazeglass.analyst.rows_package import pictures, write_comparison, write_package
 from hazeglass.analyst.synthesize import Synthesis
 from hazeglass.errors import ConvergenceWarning, InputError, OutputError
 from simulate import simulate

@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import chdtrc, ndtr, ndtri
+from scipy.special import chdtrc, ndtri
 
 from hazeglass.analyst.error_model import block_sandwich, own_blocks
 from hazeglass.analyst.noisy import LevelGroups, NoisyCovariance
@@ -292,19 +292,3 @@ def labels(groups: LevelGroups, levels: Sequence[str]) -> list[str]:
         more = f"{names[0]} and {len(names) - 1} other{'s' if len(names) > 2 else ''}"
         found.append(names[0] if len(names) == 1 else more)
     return found
-
-
-def ordered_pairs(
-    noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Partial correlation, standard error and p-value of every pair by the columns' first features alone.
-
-    They are those of the columns themselves where both ends are ordered, and nothing where one is not.
-    """
-    size = noisy.size
-    first = np.arange(len(noisy.names)) * size
-    diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))[first]
-    upper = np.triu_indices(len(first), 1)
-    estimate = -(debiased[np.ix_(first, first)] / np.sqrt(np.outer(diagonal, diagonal)))[upper]
-    error = noisy.error.partial_correlation_sd(precision)[np.ix_(first, first)][upper]
-    return estimate, error, 2 * ndtr(-np.abs(estimate) / np.maximum(error, np.finfo(float).tiny))

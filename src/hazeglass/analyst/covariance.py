@@ -19,7 +19,7 @@ from hazeglass.analyst import checks
 from hazeglass.analyst.error_model import ErrorModel
 from hazeglass.analyst.mixed import mixed_covariance
 from hazeglass.analyst.noisy import NoisyCovariance, Stacked, score_in_cosines
-from hazeglass.analyst.pooling import Pooled, StageMoments, pool
+from hazeglass.analyst.pooling import Pooled, StageMoments, Undone, pool
 from hazeglass.analyst.scored import Presence, block_correlations, correlations, drawn_scores
 from hazeglass.analyst.select import scatter_of
 from hazeglass.analyst.series import SeasonNoise
@@ -313,7 +313,7 @@ def _of_scores(measured: Measured) -> tuple[NoisyCovariance, Pooled]:
             measured.n,
             pooled.covariance if measured.seasons is None else pooled.covariance - measured.seasons.mean,
             pooled.error,
-            notes=_notes(pooled),
+            notes=_notes(pooled.stages[-1]),
             swing=more - 1,
             distrusted=contradicted or checks.biased(found, bias),
         )
@@ -369,14 +369,17 @@ def contradiction(measured: Measured, pooled: Pooled) -> str | None:
             return checks.lengths(pooled, measured.marginals, links, measured.n) if math.isinf(measured.box) else None
 
 
-def _notes(pooled: Pooled) -> tuple[str, ...]:
-    """How rows were clipped."""
-    last = pooled.stages[-1]
-    if last.stage.radius is None or last.share_clipped == 0 or not last.converged:
+def _notes(last: Undone) -> tuple[str, ...]:
+    return clipping_notes(last.stage.radius, last.share_clipped) if last.converged else ()
+
+
+def clipping_notes(radius: float | None, share: float) -> tuple[str, ...]:
+    """How rows were clipped, and which share of them."""
+    if radius is None or share == 0:
         return ()
     return (
-        f"Rows were clipped to length {last.stage.radius:.3g}, which about {100 * last.share_clipped:.2g} % of them "
-        "exceed; their second moments were widened again under a Gaussian model.",
+        f"Rows were clipped to length {radius:.3g}, which about {100 * share:.2g} % of them exceed; their second "
+        "moments were widened again under a Gaussian model.",
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -44,19 +45,7 @@ def edge_table(
         norms = block_norms(precision, noisy.size)[rows, columns]
         entries = np.where(pairs.partial_correlation > 0, -norms, norms)
     kept = slice(None) if all_pairs else _listed(selected | (entries != 0), pairs.p_value)
-    known = pa.array(noisy.names)
-    table = {
-        "source": known.take(pa.array(rows[kept])),
-        "target": known.take(pa.array(columns[kept])),
-        "precision": entries[kept],
-        "partial_correlation": pairs.partial_correlation[kept],
-        "std_error": pairs.std_error[kept],
-        "ci_low": pairs.ci_low[kept],
-        "ci_high": pairs.ci_high[kept],
-        "p_value": pairs.p_value[kept],
-        "q_value": pairs.q_value[kept],
-        "selected": selected[kept],
-    }
+    table = pair_columns(noisy.names, (rows, columns), entries, pairs, fdr, kept)
     if pairs.block is not None:
         if noisy.groups:
             table["strength"] = strengths(noisy, pairs.block, pairs.partial_correlation, pairs.std_error)[kept]
@@ -71,6 +60,24 @@ def edge_table(
     if apart is not None:
         table["disagreement_p"] = apart[kept]
     return pa.table(table)
+
+
+def pair_columns(
+    names: Sequence[str],
+    ends: tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]],
+    entries: FloatArray,
+    pairs: PairInference,
+    fdr: float,
+    kept: npt.NDArray[np.intp] | slice,
+) -> dict[str, Any]:
+    """What the table says of any graph's pairs; those `kept`, in that order."""
+    import pyarrow as pa
+
+    known = pa.array(names)
+    table = {name: known.take(pa.array(end[kept])) for name, end in zip(("source", "target"), ends, strict=True)}
+    table |= {"precision": entries[kept], "partial_correlation": pairs.partial_correlation[kept]}
+    table |= {name: getattr(pairs, name)[kept] for name in CERTAINTY}
+    return {**table, "selected": pairs.q_value[kept] <= fdr}
 
 
 def disagreement_record(noisy: NoisyCovariance, p_value: FloatArray, fdr: float) -> dict[str, Any] | None:

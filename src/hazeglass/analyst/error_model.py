@@ -36,14 +36,8 @@ _MANY = 128  # columns from which moments of clipped rows are those of columns t
 _CLOSE = 0.02  # relative
 _SMOOTH = 2e-3  # an `excess` below that of any coarse column counts as none
 _FORM_STEPS = 2e10  # of exact quadratic forms; beyond, their leading parts
-# What inference.py and large.py build error bars with.
-HEAVIEST, LIGHTEST = 3.0, 0.1  # penalties of the pilot, in standard deviations of an entry
 # Error of a partial correlation beside the shares of its columns' own parts that noise in marginals bent; measured.
 BENDING = 0.9
-# Noise in a row of the whitened covariance, squared: with less, its inverse is best; with more, it is noise itself.
-LITTLE_NOISE, MOST_NOISE = 0.15, 0.6
-BLUR = 1.3  # measured over chains, random graphs and hubs
-CROWDED = 0.2  # relative error of the precision, squared, from which the heaviest is right
 _LEAST_LEFT = 0.25  # of a variance, when what the diagonal overstates is taken off
 
 

@@ -176,10 +176,9 @@ def never_a_formula(text: str) -> str:
     return FORMULA.sub(r"\1'", text)
 
 
-def write_csv(table: pa.Table, path: Path) -> None:
+def without_formulas(table: pa.Table) -> pa.Table:
     """Every cell as it is, but for text that a spreadsheet would run as a formula; numbers keep their signs."""
     import pyarrow as pa
-    from pyarrow import csv
 
     table = table.rename_columns([never_a_formula(name) for name in table.column_names])
     for k, field in enumerate(table.schema):
@@ -187,7 +186,14 @@ def write_csv(table: pa.Table, path: Path) -> None:
             coded = table.column(k).combine_chunks().dictionary_encode()
             words = pa.array([never_a_formula(word) for word in coded.dictionary.to_pylist()], field.type)
             table = table.set_column(k, field, words.take(coded.indices))
-    csv.write_csv(table, path)
+    return table
+
+
+def write_csv(table: pa.Table, path: Path) -> None:
+    """A table without formulas."""
+    from pyarrow import csv
+
+    csv.write_csv(without_formulas(table), path)
 
 
 def write_rows(release: Release, path: Path, *, words: bool = False) -> None:

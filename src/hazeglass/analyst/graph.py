@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from hazeglass.analyst.compare import GraphDiff, Scores
+    from hazeglass.analyst.penalty import Choice
     from hazeglass.bundle.manifest import Manifest
 
 # What fit.json says of each of several releases.
@@ -116,6 +117,24 @@ class FitRecord:
     odds: list[dict[str, Any]] | None = None
     left_out: list[str] | None = None
     disagreement: dict[str, Any] | None = None
+
+    @classmethod
+    def of(cls, origin: Origin, choice: Choice, columns: int, **rest: Any) -> FitRecord:
+        """What the choice of a penalty says, and the rest."""
+        path, solution = zip(choice.alphas, choice.scores, choice.edges, strict=True), choice.solution
+        return cls(
+            origin=origin,
+            pairs=columns * (columns - 1) // 2,
+            alpha=choice.alpha,
+            alpha_chosen_by=choice.method,
+            path=[{"alpha": a, "score": s if np.isfinite(s) else None, "edges": count} for a, s, count in path],
+            repaired_by=choice.moved,
+            skipped=choice.skipped,
+            solver=solution.solver,
+            iterations=solution.n_iter,
+            duality_gap=solution.gap,
+            **rest,
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """As it goes into fit.json; what does not apply is left out."""

@@ -19,21 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtrc, ndtr, ndtri
 
-from hazeglass.analyst.blocks import BlockInference, block_scale, level_evidence, level_test, ordered_pairs, pair_kinds
-from hazeglass.analyst.error_model import (
-    BENDING,
-    BLUR,
-    CROWDED,
-    HEAVIEST,
-    LIGHTEST,
-    LITTLE_NOISE,
-    MOST_NOISE,
-    block_multiply,
-    block_sandwich,
-    own_blocks,
-)
+from hazeglass.analyst.blocks import BlockInference, block_scale, level_evidence, level_test, pair_kinds
+from hazeglass.analyst.error_model import BENDING, block_multiply, block_sandwich, own_blocks
 from hazeglass.analyst.noisy import NoisyCovariance
-from hazeglass.analyst.penalty import Problem
+from hazeglass.analyst.penalty import Pilot, Problem, Whitened, sparse_pilot
 from hazeglass.analyst.select import Refit
 from hazeglass.errors import SolverInputError
 from hazeglass.glasso import Solution
@@ -49,6 +38,7 @@ _MISSES, _LEAST_NOISE = 1.0, 0.05
 _LEFTOVER = 0.45
 _LEAST_OWN = 0.25  # of what the pilot says of a column by itself: a de-biased block with less is mostly noise
 _ROUNDING = float(np.finfo(float).eps)  # nothing is known better
+_TINY = float(np.finfo(float).tiny)
 _DEAD = 1e-6  # relative variance below which a direction of a block carries no information
 
 
@@ -68,17 +58,19 @@ class PairInference:
     q_value: FloatArray
     block: BlockInference | None = None
 
-
-@dataclass(frozen=True, eq=False)
-class Pilot:
-    """The precision that error bars are built on, and the penalty it was found with (0: none, a plain inverse).
-
-    blur  how much larger than of first order the variance of what is made of it is: noise in an inverse multiplies
-    """
-
-    precision: FloatArray
-    alpha: float
-    blur: float = 0.0
+    @classmethod
+    def of(
+        cls,
+        estimate: FloatArray,
+        error: FloatArray,
+        p_value: FloatArray,
+        q_value: FloatArray,
+        block: BlockInference | None = None,
+    ) -> PairInference:
+        """With 95 % intervals that never leave [-1, 1]; where noise left it, they begin where it came in."""
+        estimate, half = np.clip(estimate, -1.0, 1.0), float(ndtri(0.975)) * error
+        low, high = np.clip(estimate - half, -1.0, 1.0), np.clip(estimate + half, -1.0, 1.0)
+        return cls(estimate, error, low, high, p_value, q_value, block)
 
 
 def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = None) -> Pilot:
@@ -94,16 +86,9 @@ def pilot(noisy: NoisyCovariance, problem: Problem, chosen: Solution | None = No
             raise SolverInputError("no estimate was found on the chosen graph. Pass a larger alpha.")
         return Pilot(found.precision, found.alpha)
     if noisy.error.basis.shape[0] != noisy.error.basis.shape[1]:  # seen through more features than there are columns
-        sparse = _sparse_pilot(noisy, problem)
-        return Pilot(sparse.precision, sparse.alpha)
+        return _sparse_pilot(noisy, problem)
     whitened = _Whitened.of(noisy)
-    noise = max(whitened.share, _noise_of_columns(noisy))
-    if noise < LITTLE_NOISE:
-        return Pilot(whitened.inverse(), 0.0, BLUR * noise)
-    sparse = _sparse_pilot(noisy, problem)
-    if noise < MOST_NOISE and whitened.risk < whitened.missed(sparse.precision):
-        return Pilot(whitened.inverse(), 0.0, BLUR * noise)
-    return Pilot(sparse.precision, sparse.alpha)
+    return whitened.pilot(max(whitened.share, _noise_of_columns(noisy)), lambda: _sparse_pilot(noisy, problem))
 
 
 def _noise_of_columns(noisy: NoisyCovariance) -> float:
@@ -118,17 +103,11 @@ def _noise_of_columns(noisy: NoisyCovariance) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class _Whitened:
-    """The covariance in coordinates in which it is nearly the identity and its error nearly even.
+class _Whitened(Whitened):
+    """By its eigenvalues in these coordinates, and their vectors."""
 
-    back   W, with W S W^T near the identity
-    share  the error's own mean square, summed over the entries of a row: what noise leaves in the identity
-    """
-
-    back: FloatArray
     values: FloatArray
     vectors: FloatArray
-    share: float
 
     @classmethod
     def of(cls, noisy: NoisyCovariance) -> _Whitened:
@@ -138,57 +117,39 @@ class _Whitened:
         values, vectors = np.linalg.eigh(back @ noisy.covariance @ back.T)
         off = noisy.error.off / np.outer(own, own)
         np.fill_diagonal(off, 0.0)
-        return cls(back, values, vectors, max(0.0, float(off.sum()) / len(own)))
-
-    @property
-    def ridge(self) -> float:
-        """What to add to the eigenvalues: 2 v makes (r / (1 + r))^2 + v / (1 + r)^4 about as small as it can be."""
-        return min(1.0, 2 * self.share)
-
-    @property
-    def risk(self) -> float:
-        """The mean square by which the inverse misses the truth, in these coordinates."""
-        return (self.ridge / (1 + self.ridge)) ** 2 + self.share / (1 + self.ridge) ** 4
+        return cls(back, max(0.0, float(off.sum()) / len(own)), values, vectors)
 
     def inverse(self) -> FloatArray:
-        """With the ridge, which keeps it finite."""
         loads = self.back.T @ self.vectors
         return np.asarray((loads / (np.maximum(self.values, 0.0) + max(self.ridge, 1e-12))) @ loads.T)
 
-    def missed(self, precision: FloatArray) -> float:
-        """The same of another estimate, by how far it is from inverting the covariance beyond what noise explains.
-
-        What it misses may lie in few directions, and be much there: noise of mean square v is at most 2 sqrt(v) in one.
-        """
+    def gaps(self, precision: FloatArray) -> tuple[float, float]:
         forth = np.linalg.inv(self.back)
         root = (self.vectors * np.sqrt(np.maximum(self.values, 0.0))) @ self.vectors.T
-        gaps = np.linalg.eigvalsh(root @ forth.T @ precision @ forth @ root) - 1
-        worst = float(np.abs(gaps).max()) / 2 - math.sqrt(self.share)
-        return max(float(np.mean(gaps**2)) - self.share, max(worst, 0.0) ** 2)
+        found = np.linalg.eigvalsh(root @ forth.T @ precision @ forth @ root) - 1
+        return float(np.mean(found**2)), float(np.abs(found).max())
 
 
-def _sparse_pilot(noisy: NoisyCovariance, problem: Problem) -> Solution:
-    """A graphical lasso whose penalty is as light as the noise allows.
+def _sparse_pilot(noisy: NoisyCovariance, problem: Problem) -> Pilot:
+    """The diagonal pays nothing, because variances that are shrunk bias every edge."""
+    free, upper = _unshrunk(noisy, problem), np.triu_indices(len(noisy.names), 1)
 
-    The relative error of the precision says what to fear: noise where the penalty is light, the penalty where it is
-    heavy. The diagonal pays nothing, because variances that are shrunk bias every edge.
-    """
-    free = _unshrunk(noisy, problem)
-    heavy = _pilot_at(noisy, HEAVIEST, free)
-    upper = np.triu_indices(len(noisy.names), 1)
-    error = noisy.error.partial_correlation_sd(heavy.precision)[upper]
-    penalty = HEAVIEST * math.sqrt(len(noisy.names) * float(np.mean(error**2)) / CROWDED)
-    return heavy if penalty >= HEAVIEST else _pilot_at(noisy, max(LIGHTEST, penalty), free)
+    def error(precision: FloatArray) -> float:
+        found = noisy.error.partial_correlation_sd(precision)[upper]
+        return len(noisy.names) * float(np.mean(found**2))
+
+    return sparse_pilot(lambda deviations: _pilot_at(noisy, deviations, free), error)
 
 
-def _pilot_at(noisy: NoisyCovariance, deviations: float, free: Problem) -> Solution:
+def _pilot_at(noisy: NoisyCovariance, deviations: float, free: Problem) -> Pilot:
     """Every entry pays so many of its standard deviations, or more where an indefinite covariance needs it."""
     movable = free.weights * ~np.eye(len(noisy.names), dtype=bool)
     deviation = noisy.block_sd()[movable > 0] / movable[movable > 0]
     alpha = deviations * float(deviation.mean())
     while not free.is_safe(alpha) and psd_distance(noisy.covariance, movable, threshold=alpha).upper >= alpha:
         alpha *= 1.5
-    return free.fit(alpha)
+    found = free.fit(alpha)
+    return Pilot(found.precision, found.alpha)
 
 
 def _unshrunk(noisy: NoisyCovariance, problem: Problem) -> Problem:
@@ -224,7 +185,7 @@ def steady_evidence(noisy: NoisyCovariance, problem: Problem) -> FloatArray | No
     sparse = _sparse_pilot(noisy, problem)
     if whitened.missed(sparse.precision) > _MISSES * whitened.risk:
         return None
-    return evidence(noisy, Pilot(sparse.precision, sparse.alpha), problem)
+    return evidence(noisy, sparse, problem)
 
 
 def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> PairInference:
@@ -232,52 +193,45 @@ def infer(noisy: NoisyCovariance, precision: FloatArray, blur: float = 0.0) -> P
     from scipy.stats import false_discovery_control
 
     debiased = 2 * precision - precision @ noisy.covariance @ precision
-    block = None
     if noisy.size == 1:
-        # The de-biased diagonal may lose positivity under heavy noise; the penalised one cannot.
-        diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))
-        upper = np.triu_indices(len(precision), 1)
+        block = None
+        estimate, error = _of_first_features(noisy, precision, debiased, blur)
         # Noise may leave [-1, 1], where no truth is: an interval begins where it came in, and is never a point.
-        estimate = np.clip(-(debiased / np.sqrt(np.outer(diagonal, diagonal)))[upper], -1.0, 1.0)
-        error = math.sqrt(1 + blur) * noisy.error.partial_correlation_sd(precision)[upper]
-        if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
-            share = np.sqrt(noisy.bent * np.diag(precision))
-            error = np.hypot(error, BENDING * np.outer(share, share)[upper])
-        if noisy.astray is not None:
-            share = np.sqrt(noisy.astray * np.diag(precision))
-            error = np.hypot(error, np.hypot.outer(share, share)[upper])
-        error = np.maximum(error, _ROUNDING)
+        estimate, error = np.clip(estimate, -1.0, 1.0), np.maximum(error, _ROUNDING)
         p_value = 2 * ndtr(-np.abs(estimate) / error)
     else:
         block = _blocks(noisy, precision, debiased)
         estimate, error = block.linear_part()
         p_value = _block_test(noisy, block)
-        if noisy.groups:
-            estimate, error, p_value = _of_all_kinds(noisy, precision, debiased, p_value)
-    estimate, half = np.clip(estimate, -1.0, 1.0), float(ndtri(0.975)) * error
-    return PairInference(
-        estimate,
-        error,
-        np.clip(estimate - half, -1.0, 1.0),
-        np.clip(estimate + half, -1.0, 1.0),
-        p_value,
-        false_discovery_control(p_value),
-        block,
-    )
+    if noisy.groups:
+        # Two ordered columns as anywhere; of others the p-value of their block, and no partial correlation.
+        estimate, error = _of_first_features(noisy, precision, debiased)
+        ordered, apart = 2 * ndtr(-np.abs(estimate) / np.maximum(error, _TINY)), pair_kinds(noisy) > 0
+        estimate, error = np.where(apart, np.nan, estimate), np.where(apart, np.nan, error)
+        p_value = np.where(apart, p_value, ordered)
+    return PairInference.of(estimate, error, p_value, false_discovery_control(p_value), block)
 
 
-def _of_all_kinds(
-    noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray, of_blocks: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Two ordered columns as anywhere; of others the p-value of their block, and no partial correlation."""
-    estimate, error, p_value = ordered_pairs(noisy, precision, debiased)
-    if noisy.bent is not None:
+def _of_first_features(
+    noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray, blur: float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Partial correlation and standard error of every pair by the columns' first features alone.
+
+    They are those of the columns themselves where both ends are ordered, and nothing where one is not.
+    """
+    # The de-biased diagonal may lose positivity under heavy noise; the penalised one cannot.
+    diagonal = np.where(np.diag(debiased) > 0, np.diag(debiased), np.diag(precision))[:: noisy.size]
+    upper = np.triu_indices(len(diagonal), 1)
+    estimate = -(debiased[:: noisy.size, :: noisy.size] / np.sqrt(np.outer(diagonal, diagonal)))[upper]
+    own = noisy.error.partial_correlation_sd(precision)[:: noisy.size, :: noisy.size]
+    error = math.sqrt(1 + blur) * own[upper]
+    if noisy.bent is not None:  # of what the other columns leave of a column, which strong dependence makes little
         share = np.sqrt(noisy.bent * np.diag(precision)[:: noisy.size])
-        bending = BENDING * np.outer(share, share)[np.triu_indices(len(share), 1)]
-        error = np.hypot(error, bending)
-        p_value = 2 * ndtr(-np.abs(estimate) / np.maximum(error, np.finfo(float).tiny))
-    apart = pair_kinds(noisy) > 0
-    return np.where(apart, np.nan, estimate), np.where(apart, np.nan, error), np.where(apart, of_blocks, p_value)
+        error = np.hypot(error, BENDING * np.outer(share, share)[upper])
+    if noisy.astray is not None:
+        share = np.sqrt(noisy.astray * np.diag(precision)[:: noisy.size])
+        error = np.hypot(error, np.hypot.outer(share, share)[upper])
+    return estimate, error
 
 
 def _blocks(noisy: NoisyCovariance, precision: FloatArray, debiased: FloatArray) -> BlockInference:

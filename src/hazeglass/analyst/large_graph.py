@@ -16,10 +16,13 @@ import numpy as np
 
 from hazeglass._arrays import leading, to_host
 from hazeglass.analyst import checks
-from hazeglass.analyst.covariance import Measured
+from hazeglass.analyst.covariance import Measured, clipping_notes
+from hazeglass.analyst.edges import doubted, pair_columns
 from hazeglass.analyst.graph import FitRecord, Graph, Origin
-from hazeglass.analyst.large_inference import LargeAnswer, recover_large
-from hazeglass.analyst.large_pooling import Estimate, pool_many
+from hazeglass.analyst.inference import PairInference
+from hazeglass.analyst.large import Estimate
+from hazeglass.analyst.large_inference import LargeAnswer, LargePairs, recover_large
+from hazeglass.analyst.large_pooling import pool_many
 from hazeglass.analyst.noisy import hidden_note
 from hazeglass.analyst.pooling import StageMoments, is_loud
 from hazeglass.analyst.scored import distortions, swing_shares
@@ -77,10 +80,8 @@ class LargeTask:
         precision = blank(p)
         i, j, values = answer.entries
         precision[i, j] = precision[j, i] = values
-        edges = _edges(measured.names, answer, precision, self.fdr)
+        edges = _edges(measured.names, answer.pairs, precision, self.fdr)
         if distrusted is not None:
-            from hazeglass.analyst.edges import doubted
-
             edges = doubted(edges, distrusted)
         record = self._record(answer, known.share_clipped, distrusted)
         return Graph(measured.names, precision, edges, record.to_dict())
@@ -122,37 +123,23 @@ class LargeTask:
         return checks.odd_lengths(float(variance.mean()) - 1, error, self.measured.n)
 
     def _record(self, answer: LargeAnswer, clipped: float, distrusted: str | None) -> FitRecord:
-        names, choice = self.measured.names, answer.choice
-        p, path = len(names), zip(choice.alphas, choice.scores, choice.edges, strict=True)
+        names, radius = self.measured.names, self.measured.stages[-1].radius
         hidden = tuple(name for name, out in zip(names, answer.hidden.tolist(), strict=True) if out)
         notes = [hidden_note(hidden, 1)] if hidden else []
-        last = self.measured.stages[-1]
-        if last.radius is not None and clipped > 0:
-            notes.append(
-                f"Rows were clipped to length {last.radius:.3g}, which about {100 * clipped:.2g} % of them exceed; "
-                "their second moments were widened again under a Gaussian model."
-            )
-        return FitRecord(
-            origin=self.origin,
+        return FitRecord.of(
+            self.origin,
+            answer.choice,
+            len(names),
             dependence="linear",
-            pairs=p * (p - 1) // 2,
             scale="correlation",
             standard_deviations=dict(zip(names, answer.deviations.tolist(), strict=True)),
             effective_rows=answer.rows,
-            alpha=choice.alpha,
-            alpha_chosen_by="given" if self.alpha is not None else "ebic",
-            path=[{"alpha": a, "score": s if math.isfinite(s) else None, "edges": count} for a, s, count in path],
             alpha_for_inference=answer.alpha_for_inference,
             weights=self.weights,
-            repaired_by=0.0,
-            skipped=choice.skipped,
             fdr=self.fdr,
-            solver=choice.solution.solver,
-            iterations=choice.solution.n_iter,
-            duality_gap=choice.solution.gap,
             smallest_eigenvalue=answer.smallest,
             hidden_columns=list(hidden),
-            notes=[*self.origin.notes, *notes],
+            notes=[*self.origin.notes, *notes, *clipping_notes(radius, clipped)],
             distrusted=distrusted,
         )
 
@@ -182,27 +169,10 @@ def _spectrum(known: Estimate) -> FloatArray:
     return np.asarray(values * p / values.sum())
 
 
-def _edges(names: Sequence[str], answer: LargeAnswer, precision: FloatArray, fdr: float) -> pa.Table:
+def _edges(names: Sequence[str], found: LargePairs, precision: FloatArray, fdr: float) -> pa.Table:
     """The pairs that were kept, in the order of the columns."""
     import pyarrow as pa
 
-    pairs = answer.pairs
-    order = np.lexsort((pairs.j, pairs.i))
-    i, j, error = pairs.i[order], pairs.j[order], pairs.error[order]
-    estimate = np.clip(pairs.estimate[order], -1.0, 1.0)  # an interval begins there, so that it is never a point
-    half = 1.959963984540054 * error
-    known, q_value = pa.array(names), pairs.q_value[order]
-    return pa.table(
-        {
-            "source": known.take(pa.array(i)),
-            "target": known.take(pa.array(j)),
-            "precision": precision[i, j],
-            "partial_correlation": estimate,
-            "std_error": error,
-            "ci_low": np.clip(estimate - half, -1.0, 1.0),
-            "ci_high": np.clip(estimate + half, -1.0, 1.0),
-            "p_value": pairs.p_value[order],
-            "q_value": q_value,
-            "selected": q_value <= fdr,
-        }
-    )
+    order, entries = np.lexsort((found.j, found.i)), precision[found.i, found.j]
+    pairs = PairInference.of(found.estimate, found.error, found.p_value, found.q_value)
+    return pa.table(pair_columns(names, (found.i, found.j), entries, pairs, fdr, order))

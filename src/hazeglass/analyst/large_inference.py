@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,9 +29,9 @@ from hazeglass._arrays import (
     to_host,
     two_sided,
 )
-from hazeglass.analyst.error_model import BENDING, BLUR, CROWDED, HEAVIEST, LIGHTEST, LITTLE_NOISE, MOST_NOISE
-from hazeglass.analyst.large import COARSE, FINE, NONZERO, LargeChoice, LargeProblem, choose, effective_rows, problem_of
-from hazeglass.analyst.large_pooling import Estimate
+from hazeglass.analyst.error_model import BENDING
+from hazeglass.analyst.large import COARSE, FINE, NONZERO, Estimate, choose, effective_rows, problem_of
+from hazeglass.analyst.penalty import MOST_NOISE, Choice, Pilot, Whitened, sparse_pilot
 
 _LEAST, _MOST = 0.01, 500_000  # p-values of pairs that are kept: below, or so many of a graph without edges
 _GROWTH = 1.1
@@ -39,45 +39,22 @@ _POWER_STEPS = 40
 DOUBT = 2.0  # standard errors of a variance; it is raised to that
 
 
-@dataclass(frozen=True, eq=False)
-class LargePilot:
-    """The precision that error bars are built on (inference.py), and its certificate where it was a fit."""
-
-    precision: Array
-    alpha: float
-    blur: float = 0.0
-
-
-def pilot(known: Estimate, variance: Array) -> LargePilot:
+def pilot(known: Estimate, variance: Array) -> Pilot:
     """The inverse where the error is small in every direction, a sparse fit where it is not (inference.pilot)."""
-    basis = _evened(known, variance)
-    if basis is not None and basis.share < LITTLE_NOISE:
-        return LargePilot(basis.inverse(), 0.0, BLUR * basis.share)
-    sparse = _sparse(known, variance)
-    if basis is not None and basis.share < MOST_NOISE and basis.risk < basis.missed(known.covariance, sparse.precision):
-        del sparse
-        return LargePilot(basis.inverse(), 0.0, BLUR * basis.share)
-    return sparse
+    evened = _evened(known, variance)
+    if evened is None:
+        return _sparse(known, variance)
+    return evened.pilot(evened.share, lambda: _sparse(known, variance))
 
 
 @dataclass(frozen=True, eq=False)
-class _Evened:
-    """The covariance in coordinates in which it is nearly the identity and its error nearly even."""
+class _Evened(Whitened):
+    """By the covariance itself in these coordinates, `inner`, and in those of the columns."""
 
-    back: Array
     inner: Array
-    share: float
-
-    @property
-    def ridge(self) -> float:
-        return min(1.0, 2 * self.share)
-
-    @property
-    def risk(self) -> float:
-        return (self.ridge / (1 + self.ridge)) ** 2 + self.share / (1 + self.ridge) ** 4
+    covariance: Array
 
     def inverse(self) -> Array:
-        """With the ridge, which keeps it finite."""
         ridge = max(self.ridge, 1e-12)
         raised = self.inner * 1.0
         set_diagonal(raised, raised.diagonal() + ridge)
@@ -87,11 +64,9 @@ class _Evened:
             found = (vectors / (largest(values, 0.0) + ridge)) @ vectors.T
         return symmetric(self.back.T @ found @ self.back)
 
-    def missed(self, covariance: Array, precision: Array) -> float:
-        """How far an estimate is from inverting the covariance beyond what noise explains, all over or in the worst
-        direction."""
+    def gaps(self, precision: Array) -> tuple[float, float]:
         p = len(precision)
-        product = covariance @ precision
+        product = self.covariance @ precision
         square = sum(float((product[rows] * product[:, rows].T).sum()) for rows in strips(product))
         mean = (square - 2 * float(product.diagonal().sum()) + p) / p
         x = on(product, np.random.default_rng(0).standard_normal(p))
@@ -100,8 +75,7 @@ class _Evened:
             x = x / float((x**2).sum()) ** 0.5
             x = product @ x - x
             size = float((x**2).sum()) ** 0.5
-        worst = size / 2 - math.sqrt(self.share)
-        return max(mean - self.share, max(worst, 0.0) ** 2)
+        return mean, size
 
 
 def _evened(known: Estimate, variance: Array) -> _Evened | None:
@@ -109,14 +83,14 @@ def _evened(known: Estimate, variance: Array) -> _Evened | None:
     p = len(known.covariance)
     if known.middle is not None:
         own = known.middle.diagonal()
-        parts = [(w, f) for w, f in zip(known.weights, known.factors, strict=True)]
+        parts = list(zip(known.weights, known.factors, strict=True))
         error = sum(w * f**2 for w, f in parts)
         own = largest(own, error.clip(min=0.0) ** 0.5)
         share = sum(w * (float((f / own).sum()) ** 2 - float(((f / own) ** 2).sum())) for w, f in parts) / p
         if share >= MOST_NOISE:
             return None
         back = known.back / (own**0.5)[:, None]
-        return _Evened(back, _rescaled(known.middle, own), float(share))
+        return _Evened(back, float(share), _rescaled(known.middle, own), known.covariance)
     noise = float(variance.sum() - variance.diagonal().sum()) / (p * (p - 1))
     spread = float((known.covariance**2).sum()) / p
     if p * noise / (math.sqrt(max(spread, 1.0)) + math.sqrt(noise)) ** 2 >= MOST_NOISE:
@@ -132,7 +106,7 @@ def _evened(known: Estimate, variance: Array) -> _Evened | None:
         return None
     inner = vectors * 0.0
     set_diagonal(inner, values / own)
-    return _Evened(vectors.T / (own**0.5)[:, None], inner, share)
+    return _Evened(vectors.T / (own**0.5)[:, None], share, inner, known.covariance)
 
 
 def _rescaled(A: Array, own: Array) -> Array:
@@ -140,20 +114,16 @@ def _rescaled(A: Array, own: Array) -> Array:
     return A * rate[:, None] * rate
 
 
-def _sparse(known: Estimate, variance: Array) -> LargePilot:
-    free, noise = problem_of(known, variance, diagonal=False)
-    p = len(known.covariance)
+def _sparse(known: Estimate, variance: Array) -> Pilot:
+    free, p = problem_of(known, variance, diagonal=False), len(known.covariance)
 
-    def at(deviations: float) -> LargePilot:
-        alpha = deviations * noise
+    def at(deviations: float) -> Pilot:
+        alpha = deviations * free.noise
         while not free.is_safe(alpha):
             alpha *= _GROWTH
-        return LargePilot(free.fit(alpha, None, COARSE / 10).precision, alpha)
+        return Pilot(free.fit(alpha, None, COARSE / 10).precision, alpha)
 
-    heavy = at(HEAVIEST)
-    mean = _mean_square(known, heavy.precision)
-    lighter = HEAVIEST * math.sqrt(p * mean / CROWDED)
-    return heavy if lighter >= HEAVIEST else at(max(LIGHTEST, lighter))
+    return sparse_pilot(at, lambda precision: p * _mean_square(known, precision))
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,9 +171,7 @@ def _mean_square(known: Estimate, precision: Array) -> float:
     return total / (p * (p - 1))
 
 
-def infer(
-    known: Estimate, base: LargePilot, edges: Array, bent: FloatArray | None, astray: FloatArray | None
-) -> LargePairs:
+def infer(known: Estimate, base: Pilot, edges: Array, bent: FloatArray | None, astray: FloatArray | None) -> LargePairs:
     """Every pair is tested, strip by strip; kept are those with a small p-value and those that `edges` says."""
     T, p = base.precision, len(base.precision)
     twice = known.covariance @ T
@@ -271,7 +239,7 @@ class LargeAnswer:
     smallest     eigenvalue of the covariance
     """
 
-    choice: LargeChoice
+    choice: Choice
     alpha_for_inference: float
     pairs: LargePairs
     deviations: FloatArray
@@ -294,13 +262,13 @@ def recover_large(
     known, deviations, hidden = known.standardised(DOUBT)
     variance = known.entry_variance()
     rows = effective_rows(variance)
-    problem, noise = problem_of(known, variance)
+    problem = problem_of(known, variance)
     if uniform:
-        problem = LargeProblem(problem.S, None)
+        problem = replace(problem, weights=None)
     if alpha is None:
-        choice = choose(problem, noise, rows, lambda share: tell("choosing the penalty", share))
+        choice = choose(problem, rows, lambda share: tell("choosing the penalty", share))
     else:
-        choice = LargeChoice(alpha, problem.fit(alpha, None, 10 * FINE))
+        choice = Choice("given", alpha, problem.fit(alpha, None, 10 * FINE))
     del problem
     tell("working out intervals for every pair", 0.0)
     base = pilot(known, variance)

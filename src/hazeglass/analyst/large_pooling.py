@@ -13,14 +13,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from hazeglass._arrays import (
     Array,
     FloatArray,
-    diagonal_matrix,
     eigh,
     general_inverse,
     largest,
@@ -34,120 +33,131 @@ from hazeglass._arrays import (
     to_host,
     triangle_of,
 )
-from hazeglass.analyst.large_lengths import Lengths, covariance_of_stage, length_by, lengths
+from hazeglass.analyst.large import Estimate, added, random_signs
 from hazeglass.analyst.pooling import StageMoments, is_loud
 from hazeglass.features.clipping import LEAST_NOISE, UNDOING
 
+_ALONG, _ROUGHLY = 12, 0.02  # directions that are undone one by one, and the error of their moments
+_NODES, _REACH = 401, 8.0  # of the integral over lengths
+_ALONE = 21  # of that over one direction
+_STEPS, _ARRIVED = 200, 1e-10
 _LEADING = 12  # products of errors
 _FADED = 1e-5  # relative: a product of errors below that changes no digit that is shown
 _DRAWS, _SEED, _MOST_ROWS = 2, 20_241_118, 100
-_PROBES = 128  # of a trace
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
-    """A covariance of many columns, and its error as independent parts, each a covariance kernel w P (x) P.
+class Lengths:
+    """How clipping shortened the rows of a stage.
 
-    Var(a E b) = sum_r w_r [(a P_r a)(b P_r b) + (a P_r b)^2]. P_r is U diag(f_r) U^T where `factors` holds a vector
-    f_r, and itself where it holds a matrix; `basis` is U, None for the identity.
-
-    middle, back  the covariance and the columns in coordinates in which noise is nearly even: middle = back S back^T;
-                  None where that is the covariance itself
+    kept          share of a second moment that it leaves of most directions
+    values        second moments of the leading directions as they were, `narrow` as they are; `axes` the directions
+    squares       E[min(1, r^2/|x|^2)^2] / kept^2: how much more products of clipped rows vary
+    mean_kept     share of a mean that it leaves
+    clipped       share of the rows that were longer than the radius
     """
 
-    n: int
-    covariance: Array
-    weights: tuple[float, ...]
-    factors: tuple[Array, ...]
-    basis: Array | None = None
-    middle: Array | None = None
-    back: Array | None = None
-    noise: int = 1  # how many of the parts, the first ones, are noise and not sampling
-    distrust: tuple[float, int] = (0.0, 0)
-    share_clipped: float = 0.0
-
-    def products(self, load: Array | None = None) -> list[tuple[float, Array]]:
-        """Weights, and load P load^T of every part (None: of the columns themselves)."""
-        seen = load if self.basis is None else (self.basis if load is None else load @ self.basis)
-        found = []
-        for weight, factor in zip(self.weights, self.factors, strict=True):
-            if seen is None:
-                own = factor if factor.ndim == 2 else diagonal_matrix(factor)
-            else:
-                own = seen @ factor @ seen.T if factor.ndim == 2 else (seen * factor) @ seen.T
-            found.append((weight, own))
-        return found
-
-    def entry_variance(self) -> Array:
-        """Of every entry of the covariance."""
-        total = None
-        for weight, P in self.products():
-            own = P.diagonal()
-            part = P * P
-            for rows in strips(part):
-                part[rows] += own[rows, None] * own[None, :]
-            part *= weight
-            total = part if total is None else _added(total, part)
-        return total
-
-    def own_variances(self) -> list[tuple[float, Array]]:
-        """Weights, and the diagonal of every part's P."""
-        squares = None if self.basis is None else self.basis * self.basis
-        return [
-            (weight, f.diagonal() if f.ndim == 2 else (f if squares is None else squares @ f))
-            for weight, f in zip(self.weights, self.factors, strict=True)
-        ]
-
-    def squared_norms(self) -> list[float]:
-        """Weight times the sum of the squares of every part's P, by vectors of random signs."""
-        signs = on(self.covariance, np.random.default_rng(_SEED).choice([-1.0, 1.0], (len(self.covariance), _PROBES)))
-        seen = signs if self.basis is None else self.basis.T @ signs
-        found = []
-        for weight, f in zip(self.weights, self.factors, strict=True):
-            there = f @ seen if f.ndim == 2 else f[:, None] * seen
-            if self.basis is not None:
-                there = self.basis @ there
-            found.append(weight * float((there**2).sum()) / _PROBES)
-        return found
-
-    def trace_variance(self) -> float:
-        """Of the noise in the trace."""
-        return 2 * sum(self.squared_norms()[: self.noise])
-
-    def total_variance(self) -> float:
-        """Sum of the variances of all entries."""
-        traces = sum(weight * float(own.sum()) ** 2 for weight, own in self.own_variances())
-        return traces + sum(self.squared_norms())
-
-    def standardised(self, doubt: float) -> tuple[Estimate, FloatArray, np.ndarray]:
-        """On the correlation scale, each variance raised to `doubt` standard errors; what columns were divided by, and
-        which variances were raised."""
-        variance = self.covariance.diagonal()
-        error = sum(2 * w * to_host(own) ** 2 for w, own in self.own_variances())
-        own, least = to_host(variance), doubt * np.sqrt(error)
-        low = own < (1 - 1e-9) * least
-        deviation = np.sqrt(np.maximum(own, least))
-        rate = on(self.covariance, 1 / deviation)
-        S = self.covariance * rate[:, None]
-        S *= rate
-        set_diagonal(S, 1.0)
-        if self.basis is not None:
-            return replace(self, covariance=S, basis=self.basis * rate[:, None], back=self.back / rate), deviation, low
-        factors = tuple(
-            rate**2 * f if f.ndim == 1 else (S if f is self.covariance else f * rate[:, None] * rate)
-            for f in self.factors
-        )
-        return replace(self, covariance=S, factors=factors), deviation, low
+    kept: float
+    values: FloatArray
+    narrow: FloatArray
+    axes: Array
+    squares: float
+    mean_kept: float
+    clipped: float
 
 
-def _added(one: Array, other: Array) -> Array:
-    one += other
-    return one
+def lengths(stage: StageMoments, known: float | None = None) -> Lengths | None:
+    """From released moments alone; None where they do not tell, because nearly all rows were clipped.
+
+    Those rows still say all about directions. Where their mean squared length is `known`, by other stages, it is taken.
+    """
+    second, p = stage.second, len(stage.mean)
+    trace = float(second.diagonal().sum())
+    if stage.radius is None:
+        nothing = np.zeros(0)
+        return Lengths(1.0, nothing, nothing, second[:, :0], 1.0, 1.0, 0.0)
+    if known is None and trace >= stage.radius**2:
+        return None
+    narrow, axes = leading(second, min(_ALONG, p // 4), _ROUGHLY)
+    found = np.flatnonzero(narrow > 0)
+    narrow, axes = narrow[found], axes[:, found.tolist()]
+    squared = float((second * second).sum()) - p * (p + 1) * stage.noise_sd**2
+    rest, rest_squared = trace - narrow.sum(), squared - np.square(narrow).sum()
+    if rest <= 0:
+        return None
+    total, values, kept = known or trace, narrow.copy(), 1.0
+    for _ in range(_STEPS):
+        other = total - values.sum()
+        spread = 2 * max(rest_squared / kept**2, other**2 / p)
+        shrink, weight = shortened(other + values.sum(), spread + 2 * np.square(values).sum(), stage.radius)
+        own = np.array([_alone(value, total, spread + 2 * np.square(values).sum(), stage.radius) for value in values])
+        # The clipped length that rows so long would have: it is what is to be found where the length is not known.
+        whole = float(weight @ shrink[1]) if known is None else trace
+        kept = (whole - float(own @ values)) / other
+        if not (kept > 1e-3 and np.all(own > 1e-3)):
+            return None
+        after = narrow / own
+        moved = rest / kept + after.sum() if known is None else known
+        done = abs(moved - total) <= _ARRIVED * total and bool(np.all(np.abs(after - values) <= _ARRIVED * total))
+        total, values = moved, after
+        if done:
+            shares = weight @ shrink[0] ** 2, weight @ np.sqrt(shrink[0]), weight @ (shrink[0] < 1)
+            return Lengths(kept, values, narrow, axes, float(shares[0]) / kept**2, float(shares[1]), float(shares[2]))
+    return None
 
 
-def estimate_of_rows(observed: Array, covariance: Array, n: int) -> Estimate:
-    """Of rows whose covariance was `observed`, and is `covariance` without what noise added: sampling error alone."""
-    return Estimate(n, covariance, (1 / n,), (observed,), noise=0)
+def shortened(length: float, variance: float, radius: float) -> tuple[FloatArray, FloatArray]:
+    """min(1, r^2/q) and min(q, r^2) at nodes of the squared length q, a multiple of a chi-square; and their weights."""
+    z = np.linspace(-_REACH, _REACH, _NODES)
+    weight = np.exp(-np.square(z) / 2)
+    part = variance / (9 * length**2)  # Wilson and Hilferty: the cube root of a chi-square is nearly normal
+    nodes = length * np.maximum(1 - part + z * math.sqrt(part), 1e-6) ** 3
+    weight /= weight.sum()
+    nodes *= length / float(weight @ nodes)
+    return np.stack([np.minimum(1, radius**2 / nodes), np.minimum(nodes, radius**2)]), weight
+
+
+def _alone(value: float, length: float, variance: float, radius: float) -> float:
+    """E[min(1, r^2/|x|^2) g^2] for a direction x = sqrt(value) g whose share in the length is its own."""
+    g = np.linspace(-6, 6, _ALONE)
+    weight = np.exp(-np.square(g) / 2) * g**2
+    rest = max(length - value, 1e-3 * length)
+    base = shortened(rest, max(variance - 2 * value**2, 2 * rest**2 / 1e9), math.inf)
+    nodes, spread = base[0][1], base[1]
+    lengths_there = nodes[None, :] + value * g[:, None] ** 2
+    kept = np.minimum(1, radius**2 / lengths_there) @ spread
+    return float(weight @ kept / weight.sum())
+
+
+def length_by(stage: StageMoments, first: tuple[StageMoments, Lengths | None] | None, n: int) -> float:
+    """The mean squared length of a stage's rows before they were clipped, by a stage that tells.
+
+    The trace of a product of matrices, by vectors of random signs. Where no stage tells, scores have variance 1.
+    """
+    signs = random_signs(stage.second)
+    probes: int = signs.shape[1]
+    seen = signs if stage.map is None else stage.map @ signs
+    if first is None or first[1] is None or first[0].map is not None:
+        return float((seen**2).sum()) / probes
+    S = covariance_of_stage(first[0], first[1], n)
+    mean = to_host(stage.mean)
+    return float((seen * (S @ seen)).sum()) / probes + float(mean @ mean)
+
+
+def covariance_of_stage(stage: StageMoments, found: Lengths, n: int) -> Array:
+    """Of the rows before they were clipped, in the stage's own coordinates."""
+    S = stage.second / found.kept
+    if found.values.size:
+        S += (found.axes * on(S, found.values - found.narrow / found.kept)) @ found.axes.T
+    mean = on(S, to_host(stage.mean)) / found.mean_kept
+    for rows in strips(S):
+        S[rows] -= mean[rows, None] * mean[None, :]
+    set_diagonal(S, S.diagonal() + (stage.mean_noise_sd / found.mean_kept) ** 2)
+    S *= n / (n - 1)
+    return S
+
+
+# ------------------------------------------------------------------------------------------- several stages together
 
 
 def pool_many(stages: Sequence[StageMoments], n: int) -> tuple[Estimate, bool]:
@@ -193,7 +203,7 @@ def _alike(told: list[tuple[StageMoments, Lengths]], n: int) -> Estimate:
         value *= scale[k]
         statistic += float((value * value).sum()) / doubt[k]
         value *= weights[k]
-        S = value if S is None else _added(S, value)
+        S = value if S is None else added(S, value)
     assert S is not None
     noise = noise * scale**2
     statistic -= float((S * S).sum()) * float(np.sum(1 / doubt))
@@ -261,9 +271,9 @@ def _shaped(told: list[tuple[StageMoments, Lengths]], n: int) -> Estimate:
         del doubt
         weighed.append((roughly(forth), across * scale**2, roughly(weight)))
         del forth
-        total = weight if total is None else _added(total, weight)
-        value_sum = value if value_sum is None else _added(value_sum, value)
-        noise_sum = noise if noise_sum is None else _added(noise_sum, noise)
+        total = weight if total is None else added(total, weight)
+        value_sum = value if value_sum is None else added(value_sum, value)
+        noise_sum = noise if noise_sum is None else added(noise_sum, noise)
         del value, noise, weight
     middle = value_sum / total
     statistic -= float((middle * middle * total).sum())

@@ -1,9 +1,14 @@
-"""What each pair of columns pays, one problem at any penalty, and the path of penalties that one is chosen from."""
+"""What each pair of columns pays, one problem at any penalty, and the path of penalties that one is chosen from.
+
+Error bars are built on a penalty of their own, the pilot's; how that is chosen for many columns and for fewer stands
+here as well.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -11,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass._arrays import Array
 from hazeglass.errors import InputError, RepairWarning, SelectionWarning, warn
 from hazeglass.glasso import Solution, graphical_lasso
 from hazeglass.glasso.distance import MAX_STEPS, Distance, psd_distance
@@ -34,6 +40,11 @@ _FIRST_SPAN, _LONGEST_SPAN = 1e-2, 1e-4
 MOST_DEGREE = 60  # neighbours of a column, on average: a denser graph is no longer read
 _DISTANCE_STEPS = 2e10  # of the search for the nearest positive semidefinite matrix, times columns cubed
 _HALVINGS = 12
+_HEAVIEST, _LIGHTEST = 3.0, 0.1  # penalties of the pilot, in standard deviations of an entry
+# Noise in a row of the whitened covariance, squared: with less, its inverse is best; with more, it is noise itself.
+_LITTLE_NOISE, MOST_NOISE = 0.15, 0.6
+_BLUR = 1.3  # measured over chains, random graphs and hubs
+_CROWDED = 0.2  # relative error of the precision, squared, from which the heaviest is right
 FURTHER = {
     "noise": "noise alone moves an entry by as much",
     "barely": "so near d(S), the distance of an indefinite covariance to the positive semidefinite cone, an estimate "
@@ -226,11 +237,7 @@ class PenaltyPath:
         if self.problem.is_safe(wanted):
             return wanted
         self._barely = True
-        low, high = wanted, max(self.top, wanted)
-        for _ in range(_HALVINGS):
-            middle = math.sqrt(low * high)
-            low, high = (low, middle) if self.problem.is_safe(middle) else (middle, high)
-        return high
+        return least_safe(self.problem.is_safe, wanted, max(self.top, wanted), _HALVINGS)
 
     def fits(self) -> Iterator[Solution]:
         """Fit the penalties that are next, two decades of them at first, one more each time; largest first."""
@@ -309,3 +316,85 @@ class PenaltyPath:
 def _geometric(top: float, bottom: float, size: int) -> list[float]:
     """Decreasing penalties; a single one where the floor has passed the top."""
     return [bottom] if bottom >= top else [float(alpha) for alpha in np.geomspace(top, bottom, size)]
+
+
+def least_safe(is_safe: Callable[[float], bool], low: float, high: float, halvings: int) -> float:
+    """About the smallest penalty between two that is safe, if `high` is and `low` is not."""
+    for _ in range(halvings):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if is_safe(middle) else (middle, high)
+    return high
+
+
+# ----------------------------------------------------------------------------------------- what error bars are built on
+
+
+@dataclass(frozen=True, eq=False)
+class Pilot:
+    """The precision that error bars are built on, and the penalty it was found with (0: none, a plain inverse).
+
+    blur  how much larger than of first order the variance of what is made of it is: noise in an inverse multiplies
+    """
+
+    precision: Array
+    alpha: float
+    blur: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Whitened(ABC):
+    """A covariance S in coordinates in which it is nearly the identity and its error nearly even.
+
+    back   W, with W S W^T near the identity
+    share  the error's own mean square, summed over the entries of a row: what noise leaves in the identity
+    """
+
+    back: Array
+    share: float
+
+    @property
+    def ridge(self) -> float:
+        """What to add to the eigenvalues: 2 v makes (r / (1 + r))^2 + v / (1 + r)^4 about as small as it can be."""
+        return min(1.0, 2 * self.share)
+
+    @property
+    def risk(self) -> float:
+        """The mean square by which the inverse misses the truth, in these coordinates."""
+        return (self.ridge / (1 + self.ridge)) ** 2 + self.share / (1 + self.ridge) ** 4
+
+    @abstractmethod
+    def inverse(self) -> Array:
+        """With the ridge, which keeps it finite."""
+
+    @abstractmethod
+    def gaps(self, precision: Array) -> tuple[float, float]:
+        """How far another estimate is from inverting the covariance: the mean square, and the largest in size."""
+
+    def missed(self, precision: Array) -> float:
+        """The risk of another estimate, by how far it is from inverting the covariance beyond what noise explains.
+
+        What it misses may lie in few directions, and be much there: noise of mean square v is at most 2 sqrt(v) in one.
+        """
+        square, largest = self.gaps(precision)
+        return max(square - self.share, max(largest / 2 - math.sqrt(self.share), 0.0) ** 2)
+
+    def pilot(self, noise: float, sparse: Callable[[], Pilot]) -> Pilot:
+        """The inverse where noise is little, else a sparse fit, unless that misses more than the inverse."""
+        if noise < _LITTLE_NOISE:
+            return Pilot(self.inverse(), 0.0, _BLUR * noise)
+        found = sparse()
+        if noise < MOST_NOISE and self.risk < self.missed(found.precision):
+            del found  # of many columns its memory counts
+            return Pilot(self.inverse(), 0.0, _BLUR * noise)
+        return found
+
+
+def sparse_pilot(fit: Callable[[float], Pilot], error: Callable[[Array], float]) -> Pilot:
+    """A graphical lasso whose penalty is as light as the noise allows; `fit` takes it in deviations of an entry.
+
+    The relative error of the precision, squared (`error`), says what to fear: noise where the penalty is light, the
+    penalty where it is heavy.
+    """
+    heavy = fit(_HEAVIEST)
+    lighter = _HEAVIEST * math.sqrt(error(heavy.precision) / _CROWDED)
+    return heavy if lighter >= _HEAVIEST else fit(max(_LIGHTEST, lighter))

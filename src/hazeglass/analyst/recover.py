@@ -209,33 +209,25 @@ def graph_of(
     edges = edge_table(noisy, choice, pairs, fdr, all_pairs=all_pairs, apart=apart)
     if noisy.distrusted is not None:
         edges = doubted(edges, noisy.distrusted)
-    p, path, solution = len(noisy.names), zip(choice.alphas, choice.scores, choice.edges, strict=True), choice.solution
     linear, kinds = pairs.block is None, bool(noisy.groups)
     deviations = dict(zip(noisy.names, noisy.standard_deviations.tolist(), strict=True))
-    record = FitRecord(
-        origin=origin,
+    record = FitRecord.of(
+        origin,
+        choice,
+        len(noisy.names),
         dependence="linear" if linear or kinds else "curved",
         functions=None if linear else noisy.functions,
         **_kinds_record(noisy, pairs, base.precision, edges, levels),
         left_out=list(found.left_out) or None,
         disagreement=None if apart is None else disagreement_record(noisy, apart, fdr),
-        pairs=p * (p - 1) // 2,
         scale="correlation" if linear else "whitened features",
         standard_deviations=deviations if linear else None,
         effective_rows=noisy.effective_rows(),
-        alpha=choice.alpha,
-        alpha_chosen_by=choice.method,
-        path=[{"alpha": a, "score": s if np.isfinite(s) else None, "edges": count} for a, s, count in path],
         alpha_for_inference=base.alpha,
         ridge=None if linear or kinds else strength_ridge(noisy),
         shapes=None if pairs.block is None or kinds else _shapes(noisy, pairs.block, edges),
         weights=weights if isinstance(weights, str) else "given",
-        repaired_by=choice.moved,
-        skipped=choice.skipped,
         fdr=fdr,
-        solver=solution.solver,
-        iterations=solution.n_iter,
-        duality_gap=solution.gap,
         smallest_eigenvalue=float(np.linalg.eigvalsh(noisy.covariance)[0]),
         hidden_columns=list(noisy.hidden),
         notes=[
@@ -247,7 +239,7 @@ def graph_of(
         distrusted=noisy.distrusted,
     )
     features = () if linear else _feature_names(noisy)
-    return Graph(noisy.names, solution.precision, edges, record.to_dict(), ranked, features)
+    return Graph(noisy.names, choice.solution.precision, edges, record.to_dict(), ranked, features)
 
 
 def with_arrows(graph: Graph, past: Past, fdr: float) -> Graph:

@@ -1,24 +1,38 @@
-"""A folder of synthetic rows: rows.csv or rows.parquet, a Data Package, a note for its users, and a picture."""
+"""A folder of synthetic rows: rows.csv or rows.parquet, a Data Package, a note for its users, and pictures.
+
+Pictures show margins and the strongest pairs, of a release or of real rows beside drawn ones.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, combinations, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from hazeglass._files import new_file
-from hazeglass.analyst.export import never_a_formula
-from hazeglass.analyst.synthesize import MOST_COPIES, Synthesis
+from hazeglass.analyst.export import without_formulas
+from hazeglass.analyst.synthesize import MOST_COPIES, Synthesis, raw_cells
+from hazeglass.bundle.columns import Column, unit_step
 from hazeglass.bundle.reader import Release
+from hazeglass.bundle.synthetic import NormalRows
 from hazeglass.bundle.writer import new_folder
 from hazeglass.errors import InputError, OutputError
+from hazeglass.features.marginal import Marginal
+from hazeglass.markov.tables import of_normals
+from hazeglass.present.beside import Margin, PairOfTables, synthetic_page
+from hazeglass.present.pages import Page
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+FloatArray = npt.NDArray[np.float64]
+_MOST_PAIRS, _MOST_MARGINS, _BARS, _BLOCKS, _MOST_LEVELS, _EVEN = 9, 60, 12, 8, 24, 8
 FORMATS = ("parquet", "csv")
 PAGE = "publisher-only.html"
 _TYPES = {"int64": "integer", "double": "number", "string": "string"}
@@ -117,8 +131,6 @@ def write_package(
         _write_json(folder / "datapackage.json", _described(release, made, files))
         _write_json(folder / "synthesis.json", [one.checked() for one in made])
         (folder / "README.md").write_text(_note(release, made), encoding="utf-8", newline="\n")
-        from hazeglass.analyst.rows_picture import pictures
-
         (folder / "report.html").write_text(str(pictures(made[0])), encoding="utf-8", newline="\n")
     return made
 
@@ -129,37 +141,16 @@ def _told(progress: Callable[[str], None], which: str) -> Callable[[float], None
 
 
 def _write(tables: Iterator[pa.Table], path: Path, kind: str) -> pa.Schema:
-    import pyarrow as pa
     import pyarrow.parquet as pq
     from pyarrow import csv
 
     first = next(tables)
-    schema = first.schema
-    if kind == "csv":  # no program is to take a name or a word for a formula
-        schema = pa.schema([field.with_name(never_a_formula(field.name)) for field in first.schema])
-    with _writer(csv.CSVWriter if kind == "csv" else pq.ParquetWriter, path, schema) as writer:
-        for table in (first, *tables):
-            writer.write_table(_plain_words(table, schema) if kind == "csv" else table)
+    plain = kind == "csv"
+    schema = without_formulas(first).schema if plain else first.schema
+    with (csv.CSVWriter if plain else pq.ParquetWriter)(str(path), schema) as writer:
+        for table in chain([first], tables):
+            writer.write_table(without_formulas(table) if plain else table)
     return first.schema
-
-
-@contextmanager
-def _writer(kind: Any, path: Path, schema: pa.Schema) -> Iterator[Any]:
-    with kind(str(path), schema) as writer:
-        yield writer
-
-
-def _plain_words(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    import pyarrow as pa
-
-    arrays = []
-    for column in table.columns:
-        if pa.types.is_string(column.type):
-            coded = column.combine_chunks().dictionary_encode()
-            words = pa.array([never_a_formula(word) for word in coded.dictionary.to_pylist()], column.type)
-            column = words.take(coded.indices)
-        arrays.append(column)
-    return pa.table(arrays, schema=schema)
 
 
 def _write_json(path: Path, document: Any) -> None:
@@ -227,8 +218,6 @@ def _said_of(one: Synthesis) -> list[str]:
 
 def write_comparison(release: Release, raw: Path, out: Path, rows: int, seed: int) -> Synthesis:
     """A page that shows real rows beside synthetic ones, for the publisher alone."""
-    from hazeglass.analyst.rows_picture import comparison, raw_cells
-
     check_rows_place(out)
     cells, names = raw_cells(raw, release.columns)
     made = Synthesis(release, rows, seed)
@@ -237,3 +226,147 @@ def write_comparison(release: Release, raw: Path, out: Path, rows: int, seed: in
         page.touch(mode=0o600)  # it shows real rows
         page.write_text(str(comparison(made, cells, names)), encoding="utf-8", newline="\n")
     return made
+
+
+# ---------------------------------------------------------------------- pictures: margins and the strongest pairs
+
+
+def _digits(number: float) -> int:
+    """How many a whole number has."""
+    return len(f"{abs(number):.0f}")
+
+
+class _Bins:
+    """The bars of one column: its levels, or ranges of its (transformed) unit."""
+
+    def __init__(self, column: Column, known: Marginal | None) -> None:
+        self.column = column
+        if column.levels:
+            self.labels = list(column.levels)
+            self.edges: FloatArray = np.arange(len(self.labels) - 1, dtype=np.float64) + 0.5
+            return
+        low, high = (-0.9, 0.9) if known is None else map(float, known.quantile(np.array([0.01, 0.99])))
+        unit: FloatArray = low + (high - low) * np.arange(_BARS - 1, dtype=np.float64) / (_BARS - 2)
+        step = unit_step(column, "scores")
+        if step:  # between values, not through them, and none below the least
+            number = np.unique(np.clip(np.rint((unit + 1) / step - 0.5), 0, max(np.rint(2 / step) - 1, 0)))
+            unit = np.asarray(-1 + step * (number + 0.5), dtype=np.float64)
+        self.edges = np.asarray(column.centre + column.half_width * unit)
+        begin = self.edges + (column.half_width * step / 2 if step else 0.0)
+        whole = step > 0 and not column.transform  # then with all digits before the point
+        shown = [f"{start:.{_digits(start) if whole else 3}g}" for start in begin]
+        self.labels = [f"below {shown[0]}", *(f"from {low}" for low in shown)]
+
+    def of(self, cells: FloatArray) -> npt.NDArray[np.int64]:
+        """The bar of each cell."""
+        return np.searchsorted(self.edges, cells, side="right")
+
+    def shares(self, cells: FloatArray) -> FloatArray:
+        """Of the cells that are numbers, in each bar."""
+        known = cells[np.isfinite(cells)]
+        return np.bincount(self.of(known), minlength=len(self.labels)) / max(known.size, 1)
+
+    def released(self, known: Marginal) -> FloatArray:
+        """What the release says of them."""
+        column = self.column
+        step = unit_step(column, "scores")
+        if column.levels:
+            if not column.ordered:
+                return known.shares
+            return np.diff(known.cdf(np.asarray(-1 + step * (np.arange(len(self.labels) + 1) - 0.5))))
+        unit: FloatArray = (self.edges - column.centre) / column.half_width
+        return np.diff(np.concatenate([[0.0], known.cdf(unit), [1.0]]))
+
+
+def pictures(made: Synthesis) -> Page:
+    """Released numbers and drawn rows, and nothing else."""
+    blocks = _drawn(made)
+    margins = []
+    for k, (column, known) in enumerate(zip(made.manifest.columns, made.marginals, strict=False)):
+        bins = _Bins(column, known)
+        margins.append(Margin(column.label, bins.labels, bins.released(known), bins.shares(blocks[:, k])))
+    title, pairs = f"{made.manifest.title}: synthetic rows", _released_pairs(made, blocks)
+    return synthetic_page(title, "released", made.rows, margins[:_MOST_MARGINS], pairs, made.checked())
+
+
+def comparison(made: Synthesis, real: FloatArray, names: Sequence[str]) -> Page:
+    """Real rows beside drawn ones, for the publisher alone; `real` has the release's (transformed) columns."""
+    blocks = _drawn(made)
+    known = made.marginals or (None,) * len(made.manifest.columns)
+    bins = [_Bins(column, one) for column, one in zip(made.manifest.columns, known, strict=True)]
+    margins, kept = [], []
+    for k, column in enumerate(made.manifest.columns):
+        if column.name in names:
+            kept.append(k)
+            margins.append(
+                Margin(column.label, bins[k].labels, bins[k].shares(real[:, k]), bins[k].shares(blocks[:, k]))
+            )
+    pairs = []
+    for i, j in combinations([k for k in kept if len(bins[k].labels) <= _MOST_LEVELS], 2):
+        tables = [_table(cells, bins, i, j) for cells in (real, blocks)]
+        pairs.append((_strength(tables[0]), _pair(made.manifest.columns, bins, i, j, *tables)))
+    pairs.sort(key=lambda pair: -pair[0])
+    title = f"{made.manifest.title}: real and synthetic rows, for the publisher alone"
+    shown = [pair for _, pair in pairs[:_MOST_PAIRS]]
+    return synthetic_page(title, "real", made.rows, margins[:_MOST_MARGINS], shown, made.checked())
+
+
+def _drawn(made: Synthesis) -> FloatArray:
+    return np.concatenate(list(islice(made.made.blocks(), _BLOCKS)))[: made.rows]
+
+
+def _table(cells: FloatArray, bins: Sequence[_Bins], i: int, j: int) -> FloatArray:
+    rows = cells[np.isfinite(cells[:, i]) & np.isfinite(cells[:, j])]
+    size = len(bins[i].labels), len(bins[j].labels)
+    flat = bins[i].of(rows[:, i]) * size[1] + bins[j].of(rows[:, j])
+    return np.bincount(flat, minlength=size[0] * size[1]).reshape(size) / max(len(rows), 1)
+
+
+def _strength(table: FloatArray) -> float:
+    return float(np.abs(table - np.outer(table.sum(axis=1), table.sum(axis=0))).sum())
+
+
+def _pair(
+    columns: Sequence[Column], bins: Sequence[_Bins], i: int, j: int, one: FloatArray, other: FloatArray
+) -> PairOfTables:
+    return PairOfTables((columns[i].label, columns[j].label), (bins[i].labels, bins[j].labels), one, other)
+
+
+def _released_pairs(made: Synthesis, drawn: FloatArray) -> list[PairOfTables]:
+    """The strongest pairs: of a field leaf by leaf, of normal numbers between even ranks."""
+    rows, columns = made.made, made.manifest.columns
+    if isinstance(rows, NormalRows):
+        return [] if made.exact or made.manifest.scale == "public" else _normal_pairs(rows, columns, drawn)
+    assert made.check is not None
+    tables, found = rows.tables, []
+    for i, j in made.check.agreement:
+        if max(tables.sizes[i], tables.sizes[j]) <= _MOST_LEVELS:
+            released = tables.share_of(i, j)
+            found.append((_strength(released), i, j, released, made.check.drawn[i, j]))
+    found.sort(key=lambda one: -one[0])
+    labels = [list(one.levels) if not one.ordered else _leaves(size) for one, size in
+              zip(columns, tables.sizes, strict=True)]  # fmt: skip
+    return [
+        PairOfTables((columns[i].label, columns[j].label), (labels[i], labels[j]), released, drawn)
+        for _, i, j, released, drawn in found[:_MOST_PAIRS]
+    ]
+
+
+def _normal_pairs(rows: NormalRows, columns: Sequence[Column], drawn: FloatArray) -> list[PairOfTables]:
+    ends, even = np.linspace(0, 1, _EVEN + 1), np.full(_EVEN, 1 / _EVEN)
+    order = np.argsort(np.argsort(drawn, axis=0, kind="stable"), axis=0, kind="stable")
+    place = np.minimum(order * _EVEN // len(drawn), _EVEN - 1)
+    correlation, found = rows.root @ rows.root.T, []
+    for i, j in combinations(range(len(columns)), 2):
+        found.append((abs(float(correlation[i, j])), i, j))
+    labels, pairs = _leaves(_EVEN), []
+    for _, i, j in sorted(found, key=lambda one: -one[0])[:_MOST_PAIRS]:
+        table = of_normals(ends, ends, float(correlation[i, j]), 0.0)
+        made = np.bincount(place[:, i] * _EVEN + place[:, j], minlength=_EVEN**2).reshape(_EVEN, _EVEN) / len(drawn)
+        given = np.outer(even, even) if table is None else table
+        pairs.append(PairOfTables((columns[i].label, columns[j].label), (labels, labels), given, made))
+    return pairs
+
+
+def _leaves(size: int) -> list[str]:
+    return [f"leaf {k + 1}" for k in range(size)]

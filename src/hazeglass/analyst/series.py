@@ -44,11 +44,10 @@ _SMALL = 1e-3  # of an eigenvalue of the rows before, beside the largest: below,
 class Past:
     """What a stacked covariance says of the rows before, and of what they leave of the latest.
 
-    coefficients  A, one row per column; entries are column by column, and of each from lag 1 on
-    error         standard deviation of every coefficient
-    innovations   covariance of what the rows before leave, with its error
-    now, before   numbers of the features of the latest row, and of those before
-    share         how much of the rows before is error: see _HIDDEN
+    coefficients      A, one row per column; entries are column by column, and of each from lag 1 on
+    error             standard deviation of every coefficient
+    innovations       covariance of what the rows before leave, with its error
+    precision_before  inverse of the covariance of the rows before
     """
 
     coefficients: FloatArray
@@ -56,7 +55,6 @@ class Past:
     innovations: NoisyCovariance
     precision_before: FloatArray
     lags: int
-    share: float
 
     @property
     def by_lag(self) -> FloatArray:
@@ -98,7 +96,7 @@ def past_of(stacked: Stacked, names: tuple[str, ...], lags: int) -> Past:
     if bent is not None and noisy.bent is not None:  # what noise in the marginals bent goes through both loads
         own = _BENDING * np.sqrt(np.outer(bent, np.diag(inverse) ** 2 * noisy.bent[before]))
         variance = variance + own**2
-    return Past(A - bias, np.sqrt(variance), innovations, steady, lags, share)
+    return Past(A - bias, np.sqrt(variance), innovations, steady, lags)
 
 
 def still_in_time(rows: FloatArray, lags: int) -> str | None:

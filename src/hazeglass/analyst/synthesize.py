@@ -25,7 +25,7 @@ from hazeglass.bundle.moments import ReleasedMoments
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.synthetic import FieldRows, SyntheticRows, synthetic_rows, warn_of
 from hazeglass.bundle.targets import present
-from hazeglass.errors import InputError
+from hazeglass.errors import DataError, InputError, quotes_no_cell
 from hazeglass.features.marginal import Marginal, often_missing
 from hazeglass.markov.draw import Check
 
@@ -249,3 +249,55 @@ def _noisier_counts(known: Marginal, rng: np.random.Generator, *, missing: bool)
         noise = one.noise_sd * rng.standard_normal(one.counts.size + 1)
         rounds.append(replace(one, counts=one.counts + noise[1:], missing=one.missing + missing * float(noise[0])))
     return replace(known, rounds=tuple(rounds))
+
+
+# -------------------------------------------------------------------------------------- real rows, for a publisher
+
+
+@quotes_no_cell
+def raw_cells(raw: Path, columns: Sequence[Column]) -> tuple[FloatArray, list[str]]:
+    """Cells on the released (transformed) scale, NaN where one is missing or cannot be read, and which columns exist.
+
+    Columns made of parts of dates, or of whether another's cells are missing, are left out.
+    """
+    table = _read(raw)
+    made, names = np.full((table.num_rows, len(columns)), np.nan), []
+    for k, column in enumerate(columns):
+        name = column.source or column.name
+        if column.part is not None or column.since is not None or name not in table.column_names:
+            continue
+        names.append(column.name)
+        made[:, k] = _numbers(table[name], column)
+    if not names:
+        raise InputError("the rows have none of the release's columns. Name the file that was published.")
+    return made, names
+
+
+def _read(raw: Path) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    from pyarrow import csv
+
+    try:
+        if raw.suffix.lower() == ".parquet":
+            return pq.read_table(raw)
+        return csv.read_csv(raw)
+    except OSError as error:
+        raise DataError(f"cannot read {str(raw)!r}: {error.strerror or 'it is no table'}.") from None
+    except pa.ArrowInvalid:
+        raise DataError(f"{str(raw)!r} must be a .parquet or a .csv with a line of names and commas.") from None
+
+
+def _numbers(cells: pa.ChunkedArray, column: Column) -> FloatArray:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if column.levels:
+        words = pc.utf8_trim_whitespace(pc.cast(cells, pa.string()))
+        found = pc.index_in(words, pa.array(column.levels, pa.string()))
+        return np.asarray(pc.fill_null(pc.cast(found, pa.float64()), float("nan")).to_numpy())
+    words = pc.cast(cells, pa.string())
+    plain = pc.match_substring_regex(words, r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$")
+    numbers = pc.cast(pc.utf8_trim_whitespace(pc.if_else(plain, words, pa.scalar(None, pa.string()))), pa.float64())
+    values = np.asarray(pc.fill_null(numbers, float("nan")).to_numpy())
+    return column.transformed(np.clip(values, column.lower, column.upper))

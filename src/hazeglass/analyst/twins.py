@@ -21,9 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.analyst.inference import PairInference, Pilot, evidence, infer, pilot, steady_evidence
+from hazeglass.analyst.inference import PairInference, evidence, infer, pilot, steady_evidence
 from hazeglass.analyst.noisy import NoisyCovariance, some_of
-from hazeglass.analyst.penalty import Problem
+from hazeglass.analyst.penalty import Pilot, Problem
 from hazeglass.glasso import Solution
 from hazeglass.glasso.linalg import FloatArray
 
