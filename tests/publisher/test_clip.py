@@ -14,9 +14,9 @@ import hazeglass as hg
 from hazeglass.compute.engines import Serial
 from hazeglass.compute.tables import open_table
 from hazeglass.errors import InputError
-from hazeglass.guarantee.lattice import RoundedGaussian
+from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import SEARCH_STEPS, Unit, radius_grid
-from hazeglass.publisher import noise, sums
+from hazeglass.publisher import sums
 from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.sums import clip_to_lattice, lattice_rows, row_lengths
@@ -159,7 +159,7 @@ def test_a_radius_is_searched_for_with_noise_for_all_its_answers(max_rows, mu, n
     assert len(found.answers) == 7
     assert found.radius in grid
     law = RoundedGaussian(found.noise_scale)
-    assert found.total_variation == pytest.approx(7 * noise.total_variation(law), abs=0)
+    assert found.total_variation == pytest.approx(7 * total_variation(law), abs=0)
 
 
 class _Silent:

@@ -201,7 +201,7 @@ class Encoder:
     box     entries are moved into [-box, box], where cells are protected
     tables  scores and their cosines; for a categorical column indicators of its levels, which stand behind all others
     key     of the draws: secret, so that it is neither shown nor sent with the rest (:meth:`without_key`)
-    lags    how many rows before it a row is stacked with (publisher/stacks.py); 0 where rows stand alone
+    lags    how many rows before it a row is stacked with (publisher/sums.py); 0 where rows stand alone
     seasons how many levels each season has whose indicators stand behind the columns
     means   what is taken off the columns in each level of each season (features/harmonics.py)
     """

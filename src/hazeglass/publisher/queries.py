@@ -21,6 +21,7 @@ from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.scores import DRAWS, STEPS
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
+from hazeglass.publisher.choice import NEAR
 from hazeglass.publisher.expressions import (
     PRIME,
     Search,
@@ -36,7 +37,6 @@ from hazeglass.publisher.expressions import (
 from hazeglass.publisher.marginals import ColumnTable, Encoder, LevelTable
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
-from hazeglass.publisher.stacks import NEAR
 from hazeglass.publisher.sums import inner_radius
 
 FloatArray = npt.NDArray[np.float64]
@@ -66,7 +66,7 @@ def add_stage(layers: Layers, plan: Plan, stage: Stage, encoder: Encoder, throug
 
 
 def add_stacks(layers: Layers, series: Series, width: int) -> None:
-    """Rows that end a stack, with features f0, f1... of their own and of the rows before (publisher/stacks.py)."""
+    """Rows that end a stack, with features f0, f1... of their own and of the rows before (publisher/sums.py)."""
     import ibis
 
     top = layers.top

@@ -21,10 +21,9 @@ from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
 from hazeglass.errors import DataError, PlanError, did_you_mean
-from hazeglass.publisher.choice import Choice, Fingerprint, choice_of
+from hazeglass.publisher.choice import BoolArray, Choice, Fingerprint, FloatArray, Follows, choice_of, read_order
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import readings
-from hazeglass.publisher.stacks import Follows, alike_in_time, read_order
 
 if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     import pyarrow as pa
@@ -32,11 +31,10 @@ if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     from hazeglass.compute.pieces import Partition, Piece
     from hazeglass.compute.tables import TableSource
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Block = Sequence[FloatArray]  # the plan's columns of some rows, NaN where a cell is missing
 R = TypeVar("R")
 _STEPS = 100  # of progress
+_ALIKE, _FEWEST_ALIKE = 0.4, 100  # correlation with the row before, and rows, from which a hint is given
 Work = Callable[["Cells", int, Iterator[Block]], R]  # the int is the number of rows before the piece
 
 
@@ -45,7 +43,7 @@ class Cells:
     """How the plan reads cells. It holds the plan and no cell, so it can be sent to wherever the rows are.
 
     `key` and `ends` are put in where the rows are: they are secret, and reach them with the piece
-    (:class:`_UsedPiece`). `ends` says which rows of the data end a stack (publisher/stacks.py); None: all that can.
+    (:class:`_UsedPiece`). `ends` says which rows of the data end a stack (publisher/choice.py); None: all that can.
     """
 
     plan: Plan
@@ -326,8 +324,13 @@ class Rows:
 
     def _tell_alike(self) -> None:
         """A hint where rows resemble the ones before them, as they do in time; by the first block alone."""
-        found = alike_in_time(next(self.blocks(), []))
-        if found:
+        found = 0.0
+        for cells in next(self.blocks(), []):
+            here, before = cells[1:], cells[:-1]
+            both = np.isfinite(here) & np.isfinite(before)
+            if both.sum() >= _FEWEST_ALIKE and here[both].std() > 0 and before[both].std() > 0:
+                found = max(found, float(np.corrcoef(here[both], before[both])[0, 1]))
+        if found > _ALIKE:
             _tell(
                 f"publisher only: rows resemble the row before them (correlation {found:.2f} in one column). Are they "
                 'in time? Then rows = "series" gives honest error bars; if they are only sorted, never mind.'
@@ -335,7 +338,8 @@ class Rows:
 
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
-        meant = {one.name: "dates" if one.part or one.since else "levels" for one in self.plan.columns if _worded(one)}
+        worded = [one for one in self.plan.columns if one.levels or one.since]
+        meant = {one.name: "dates" if one.part or one.since else "levels" for one in worded}
         if not self.plan.text.header and all(self.unread[one.name] for one in self.plan.columns if one.part != ABSENCE):
             _tell(
                 "publisher only: every column has a cell that cannot be read. Do the data begin with a line of names?"
@@ -370,11 +374,6 @@ class Rows:
             )
         elif self.plan.series is None and self.persons is None:
             self._tell_alike()
-
-
-def _worded(column: Column) -> bool:
-    """Whether its cells are words or dates."""
-    return bool(column.levels or column.since)
 
 
 def _tell(sentence: str) -> None:
