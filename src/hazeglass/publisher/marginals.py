@@ -18,7 +18,6 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import Round, Scale, Standard, unit_step
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import PlanError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import DEGREES, FeatureKind, cosines
 from hazeglass.features.marginal import (
@@ -35,9 +34,9 @@ from hazeglass.features.marginal import (
 from hazeglass.features.scores import STEPS, score_table
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
+from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.units import Unit, counts_distance
-from hazeglass.publisher.noise import BitSource, draw, keystream
+from hazeglass.publisher.noise import BitSource, draw, keystream, noise_in_rows
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
@@ -69,11 +68,8 @@ def marginals_share(plan: Plan, n: int) -> float:
 
 
 def count_noise(unit: Unit, columns: int, mu: float) -> RoundedGaussian:
-    """The noise on every count of a round, a whole number of rows wide."""
-    scale = counts_distance(unit, columns=columns) / mu
-    if not scale <= LARGEST_SCALE / 2:
-        raise PlanError(f"counts would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the budget.")
-    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))
+    """The noise on every count of a round."""
+    return noise_in_rows(counts_distance(unit, columns=columns) / mu, "counts")
 
 
 def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, budget: BudgetFilter) -> NoisyMarginals:

@@ -38,10 +38,9 @@ from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.lifetime import publish_running, release_before
 from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
 from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
-from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.plan import Plan, check_describable
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.table import TableMechanism
+from hazeglass.publisher.table import Buckets, NoisyPiece, TableMechanism, bucket_count, spill_beside, write_parts
 from hazeglass.publisher.warehouse import QueriedRows
 
 if TYPE_CHECKING:

@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import InputError, PlanError
-from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian, total_variation
+from hazeglass.errors import InputError
+from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import RADIUS_QUANTILE, Unit, bisect_radius, questions, radius_grid
 from hazeglass.publisher.marginals import Encoder
-from hazeglass.publisher.noise import BitSource, draw
+from hazeglass.publisher.noise import BitSource, draw, noise_in_rows
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
 
@@ -136,14 +136,9 @@ def search_radius(
 
 
 def answer_noise(unit: Unit, mu: float) -> RoundedGaussian:
-    """The noise on each answer, a whole number of rows wide."""
+    """The noise on each answer."""
     scale = unit.max_rows * math.sqrt(questions(unit)) / mu
-    if not scale <= LARGEST_SCALE / 2:
-        raise PlanError(
-            f"the search for a clip radius would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the "
-            "budget, or give clip_radius as a number."
-        )
-    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))  # never too little, whatever was rounded
+    return noise_in_rows(scale, "the search for a clip radius", ", or give clip_radius as a number")
 
 
 @dataclass(frozen=True)
