@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import hazeglass as hg
 from hazeglass.bundle.moments import whole_scale
-from hazeglass.guarantee.lattice import lattice_noise
+from hazeglass.guarantee.lattice import lattice_noise, total_variation
 from hazeglass.guarantee.units import SEARCH_STEPS, counts_distance
 from hazeglass.publisher import marginals, moments, noise, publish, sums, table
 from hazeglass.publisher.ledger import Ledger
@@ -63,7 +63,7 @@ def test_the_stated_slack_is_no_less_than_that_of_every_draw_nor_is_the_charge(m
     plan = make_plan(**FORMS[name])
     book = Ledger.create(tmp_path / "l.ledger", "d", mu_total=10.0, unit=plan.unit, id_column=plan.id_column)
     release = hg.publish(with_ids(table), plan, tmp_path / "r", engine="serial", ledger=book.path)
-    total = sum(size * noise.total_variation(law) for law, size in drawn)
+    total = sum(size * total_variation(law) for law, size in drawn)
     of_these = (1 + math.exp(plan.epsilon)) * total
     if plan.form == "table":
         assert release.manifest.delta_slack == pytest.approx(of_these, rel=1e-12, abs=0)

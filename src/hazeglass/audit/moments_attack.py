@@ -42,13 +42,13 @@ from hazeglass.features.fitting import Counts
 from hazeglass.features.marginal import Marginal, first_borders
 from hazeglass.features.shaping import first_shape, largest_entry, next_shape
 from hazeglass.guarantee.units import RADIUS_SHARE, radius_grid
-from hazeglass.publisher.lifetime import draw_sums
 from hazeglass.publisher.marginals import Encoder, count_noise
 from hazeglass.publisher.moments import (
     Drawn,
     NoisyMoments,
     add_noise,
     column_encoder,
+    draw_sums,
     plain_stage,
     presence_encoder,
     publish_moments,

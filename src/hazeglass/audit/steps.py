@@ -32,7 +32,6 @@ from hazeglass.publisher.moments import (
     NoisyMoments,
     add_noise,
     column_encoder,
-    exact_sums,
     means_of,
     presence_encoder,
     seasons_encoder,
@@ -40,7 +39,7 @@ from hazeglass.publisher.moments import (
 from hazeglass.publisher.noise import BitSource
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Cells, Rows
-from hazeglass.publisher.sums import lattice_rows
+from hazeglass.publisher.sums import exact_sums, lattice_rows
 from hazeglass.publisher.warehouse import QueriedRows
 
 Integers = npt.NDArray[np.int64]

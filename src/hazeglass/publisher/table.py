@@ -44,6 +44,7 @@ from hazeglass.publisher.sums import clip_to_lattice
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from hazeglass.bundle.synthetic import SyntheticRows
     from hazeglass.publisher.publish import PartWriter
 
 _SMALLEST_MU = 1e-300  # needs more noise than anything holds: a column says so, instead of dividing by 0
@@ -51,6 +52,7 @@ _MOST_NOISE_ROWS = 1 << 14
 _CHUNK_ROWS = 1 << 18  # rows of a piece that are dealt at a time
 _FIRST_BUCKET = 1 << 48  # streams of bits from here on belong to buckets, those below to rows
 _OPEN_FILES = 256
+_LARGEST_WHOLE = 2.0**53  # up to here every whole number is a float of its own
 
 
 @dataclass(frozen=True)
@@ -343,6 +345,27 @@ def write_parts(
 
     for _ in (Threads() if engine.remote else engine).map(write, numbered):
         pass
+
+
+def synthetic_schema(plan: Plan) -> pa.Schema:
+    """Names and types of made-up rows."""
+    import pyarrow as pa
+
+    whole = [column.whole and (plan.round_integers or bool(column.levels)) for column in plan.columns]
+    return pa.schema([(name, pa.int64() if one else pa.float64()) for name, one in zip(plan.names, whole, strict=True)])
+
+
+def synthetic_batches(made: SyntheticRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Made-up rows as the schema has them."""
+    import pyarrow as pa
+
+    for block in made.blocks():
+        columns = [
+            np.clip(np.rint(cells), -_LARGEST_WHOLE, _LARGEST_WHOLE) if pa.types.is_integer(kind) else cells
+            for cells, kind in zip(block.T, schema.types, strict=True)
+        ]
+        arrays = [pa.array(cells).cast(kind) for cells, kind in zip(columns, schema.types, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 @contextmanager
