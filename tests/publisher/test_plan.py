@@ -15,7 +15,8 @@ from hazeglass.bundle.catalogue import json_pieces
 from hazeglass.bundle.manifest import CellNoise, Column, Manifest, Part, Stage
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit
-from hazeglass.publisher.plan import Plan, check_describable
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_columns import check_describable
 
 
 def changed(path, value):

@@ -35,7 +35,6 @@ from hazeglass.errors import InputError, PrivacyRefusal, quotes_no_cell
 from hazeglass.guarantee.budget import Lifetime
 from hazeglass.guarantee.gdp import explain
 from hazeglass.guarantee.lattice import delta_slack
-from hazeglass.publisher.cautions import check_strength, names_an_id
 from hazeglass.publisher.ledger import Ledger, charge_of, charged
 from hazeglass.publisher.moments import (
     Drawn,
@@ -47,7 +46,8 @@ from hazeglass.publisher.moments import (
     running_stage,
 )
 from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
-from hazeglass.publisher.plan import Plan, check_describable
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_columns import check_describable, check_strength, names_an_id
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.table import (
     Buckets,

@@ -25,8 +25,7 @@ from hazeglass.compute.text import MISSING_WORDS, TextFormat
 from hazeglass.compute.warehouse import closing, is_warehouse_address
 from hazeglass.compute.workbooks import workbook
 from hazeglass.errors import DataError, HazeglassWarning, PlanError, quotes_no_cell, warn
-from hazeglass.publisher.cautions import names_an_id
-from hazeglass.publisher.plan_columns import collected, grouped
+from hazeglass.publisher.plan_columns import collected, grouped, names_an_id
 from hazeglass.publisher.plan_file import toml_value, write_new_file
 
 __all__ = ["Look", "look_at", "write_scaffold"]
