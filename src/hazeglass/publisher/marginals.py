@@ -36,13 +36,11 @@ from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.units import Unit, counts_distance
+from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.noise import BitSource, draw, keystream, noise_in_rows
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _GUIDE = 4096
 _ROWS_PER_NONCE = 1 << 16

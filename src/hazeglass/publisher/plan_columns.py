@@ -17,7 +17,7 @@ from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hazeglass.bundle.columns import ABSENCE, Column, origins, with_absences
+from hazeglass.bundle.columns import ABSENCE, LEVELLED, Column, origins, with_absences
 from hazeglass.bundle.manifest import SEASON_NAMES, Series
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 E = TypeVar("E")
 T = TypeVar("T")
 _WAYS = ("name", "names", "match")
-_WITH_LEVELS = ("ordinal", "categorical", "binary")  # kinds that have no bounds
 _OF_NUMBERS = ("lower", "upper", "transform")
 _MOST_GAPS = 25
 _MOST_COLUMNS = 100_000
@@ -104,10 +103,8 @@ def _entries(
     made = []
     for entry in columns:
         own = {key: value for key, value in entry.items() if key not in _WAYS}
-        levelled = "levels" in own or {**defaults, **own}.get("kind") in _WITH_LEVELS
-        common = {
-            key: value for key, value in defaults.items() if not (levelled and key in ("lower", "upper", "transform"))
-        }
+        levelled = "levels" in own or {**defaults, **own}.get("kind") in LEVELLED
+        common = {key: value for key, value in defaults.items() if not (levelled and key in _OF_NUMBERS)}
         about: Iterable[Any] = _named(entry)
         if "match" in entry:
             about = [name for name in names if name not in taken and fnmatchcase(name, str(entry["match"]))]

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hazeglass.bundle.manifest import Column, Series, Stage
 from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.scores import DRAWS, STEPS
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
-from hazeglass.publisher.choice import NEAR
+from hazeglass.publisher.choice import NEAR, FloatArray, IntArray
 from hazeglass.publisher.expressions import (
     PRIME,
     Search,
@@ -39,8 +38,6 @@ from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
 from hazeglass.publisher.sums import inner_radius
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _CHAIN = 24  # terms of a float's sum in one layer: it is added up in order, and deep expressions are refused
 _PIECES = 1 << 23  # of a draw: 256 entries of a leaf times so many places in a step
 

@@ -224,21 +224,23 @@ class Rows:
         choice = choice_of(self.plan, self.source)
         if choice is not None:
             self._chosen, self._without, sizes = choice, choice.without, choice.used.sizes
-            if self.plan.id_column is not None:
-                self.persons = self.plan.persons or choice.persons
-                if choice.persons > self.persons:
-                    raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+            self._count_persons(choice.persons)
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
         series = self.plan.series
         if series is not None and series.sources:
             masks = None if choice is None else choice.used.masks
             self._follows = read_order(self.source, series, self.n, masks)
-        public = {
-            "persons": self.persons,
-            "rows": self.n if self.persons is None or self.plan.form == "table" else None,
-        }
-        for things, number in public.items():
+        self._check_sizes()
+
+    def _count_persons(self, ids: int) -> None:
+        if self.plan.id_column is not None:
+            self.persons = self.plan.persons or ids
+            if ids > self.persons:
+                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+
+    def _check_sizes(self) -> None:
+        for things, number in (("persons", self.persons), ("rows", self.public_size)):
             if number is not None and number < 2:
                 raise DataError(f"the data must have at least 2 {things}, got {number}.")
 

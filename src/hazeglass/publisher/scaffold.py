@@ -28,8 +28,6 @@ from hazeglass.errors import DataError, HazeglassWarning, PlanError, quotes_no_c
 from hazeglass.publisher.plan_columns import collected, grouped, names_an_id
 from hazeglass.publisher.plan_file import toml_value, write_new_file
 
-__all__ = ["Look", "look_at", "write_scaffold"]
-
 _WHOLE = re.compile(r"[+-]?\d+")
 _TRUTHS = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"0", "1"})
 _DATE = re.compile(r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d+)?)?)? ?(Z|[+-]\d\d:?\d\d)?")

@@ -25,13 +25,12 @@ from hazeglass.compute.engines import Engine
 from hazeglass.errors import InputError
 from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import RADIUS_QUANTILE, Unit, bisect_radius, questions, radius_grid
+from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.noise import BitSource, draw, noise_in_rows
 from hazeglass.publisher.rows import Block, Cells, Rows
 from hazeglass.publisher.warehouse import QueriedRows
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _ULP = 2.0**-52  # twice the largest relative error u of one operation
 
 

@@ -16,12 +16,12 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from hazeglass.bundle.columns import Column, origins
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.warehouse import Layers, Warehouse, md5, real
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
+from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.expressions import cell, clamped, one_if
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import readings
@@ -32,10 +32,6 @@ if TYPE_CHECKING:
     from hazeglass.publisher.marginals import Encoder
     from hazeglass.publisher.queries import Draws
 
-__all__ = ["QueriedRows"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _FAR = 1e100  # no place is farther
 _NEAREST = 1e-100  # nor may a bound be nearer to 0: squares would be numbers that PostgreSQL refuses
 _AT_ONCE = 1500  # sums of one query; PostgreSQL gives at most 1,664 columns
@@ -47,7 +43,6 @@ class QueriedRows(Rows):
 
     source: Warehouse
     stacks: int = field(init=False, default=0)
-    _read: list[Any] = field(init=False, default_factory=list)
     _looked: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -55,13 +50,8 @@ class QueriedRows(Rows):
         check_columns(self.plan, self.source)
         self._starts, self._chosen = [], None
         self.n, self._without, ids = self._sizes()
-        if self.plan.id_column is not None:
-            self.persons = self.plan.persons or ids
-            if ids > self.persons:
-                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
-        number, things = (self.n, "rows") if self.persons is None else (self.persons, "persons")
-        if number < 2:
-            raise DataError(f"the data must have at least 2 {things}, got {number}.")
+        self._count_persons(ids)
+        self._check_sizes()
 
     def run(self, engine: Engine, work: Work[R], key: bytes = b"") -> Iterator[R]:
         """Refused: no row comes here."""
