@@ -40,7 +40,6 @@ from hazeglass.publisher.noise import BitSource
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Cells, Rows
 from hazeglass.publisher.sums import exact_sums, lattice_rows
-from hazeglass.publisher.warehouse import QueriedRows
 
 Integers = npt.NDArray[np.int64]
 Sums = tuple[Integers, Integers, int]  # of rows, of their products, and how many
@@ -346,6 +345,8 @@ def table_of(
     if find_spec("ibis") is None:
         return Rows(replace(own, order_column=None), open_table(pa.table(columns)))
     import ibis
+
+    from hazeglass.publisher.warehouse import QueriedRows
 
     # Such a plan is for a table in a database. The key is the row's own, so it changes with its row: here with a cell.
     columns[plan.order_column] = np.arange(len(raw)) * 7919 + np.signbit(raw[:, 0])

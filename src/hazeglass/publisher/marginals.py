@@ -40,7 +40,6 @@ from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.noise import BitSource, draw, keystream, noise_in_rows
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.warehouse import QueriedRows
 
 _GUIDE = 4096
 _ROWS_PER_NONCE = 1 << 16
@@ -113,8 +112,8 @@ def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> In
 
 def exact_counts(rows: Rows, borders: Sequence[FloatArray], engine: Engine) -> list[IntArray]:
     """How many cells of each column lie in each leaf, and how many are missing: secret."""
-    if isinstance(rows, QueriedRows):
-        return rows.counts(borders)
+    if rows.asked is not None:
+        return rows.asked.counts(borders)
     total = [np.zeros(one.size, dtype=np.int64) for one in borders]
     for part in rows.run(engine, _PieceCounts(tuple(one[1:-1] for one in borders))):
         for one, added in zip(total, part, strict=True):

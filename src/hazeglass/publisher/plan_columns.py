@@ -2,8 +2,7 @@
 
 An entry of [[columns]] says which columns it is about by `name`, by `names` (a list) or by `match` (a pattern such as
 "sensor_*" over the data's names). A column that one entry names takes no other's; of two patterns the first counts.
-What an entry does not say, [defaults] says for all. And what is checked of a plan's columns and names, refused unless
-insisted on, or asked about by a careful colleague before it is published.
+What an entry does not say, [defaults] says for all. And what is checked of columns and names, and asked about a plan.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
@@ -21,11 +21,20 @@ from hazeglass.bundle.columns import ABSENCE, LEVELLED, Column, origins, with_ab
 from hazeglass.bundle.manifest import SEASON_NAMES, Series
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import BoundsMissingError, HazeglassError, InputError, PlanError, PrivacyRefusal, did_you_mean
+from hazeglass.errors import (
+    BoundsMissingError,
+    DataError,
+    HazeglassError,
+    InputError,
+    PlanError,
+    PrivacyRefusal,
+    did_you_mean,
+)
 from hazeglass.guarantee.gdp import VERY_WEAK_EPSILON, explain
 
 if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
+    from hazeglass.compute.tables import TableSource
     from hazeglass.publisher.plan import Plan
 
 E = TypeVar("E")
@@ -83,7 +92,6 @@ def expanded(document: Mapping[str, Any], data: Any = None) -> dict[str, Any]:
 def _names_of(data: Any, text: Any) -> Sequence[str]:
     """The names of the data's columns, read as the document says; no cell is."""
     from hazeglass.compute.tables import open_table
-    from hazeglass.compute.text import TextFormat
     from hazeglass.compute.warehouse import closing
 
     with closing(open_table(data, TextFormat(**text) if isinstance(text, dict) else None)) as table:
@@ -160,12 +168,8 @@ def all_of(errors: Sequence[HazeglassError]) -> HazeglassError:
 
 def grouped(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Runs of many entries that differ in nothing but the name, each as one with names."""
-
-    def alike(entry: Mapping[str, Any]) -> str:
-        return repr([(key, value) for key, value in entry.items() if key != "name"])
-
     made: list[dict[str, Any]] = []
-    for _, run in groupby(entries, key=alike):
+    for _, run in groupby(entries, key=lambda entry: repr([pair for pair in entry.items() if pair[0] != "name"])):
         same = [dict(entry) for entry in run]
         if len(same) > _FEW:
             same = [{"names": [entry["name"] for entry in same], **{k: v for k, v in same[0].items() if k != "name"}}]
@@ -178,6 +182,8 @@ def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int
 
     Comments and all other lines stay as they are; an entry of which some names fit becomes two.
     """
+    from hazeglass.publisher.plan_file import toml_value
+
     head, *blocks = _BLOCK.split(text)
     count = 0
     for k, block in enumerate(blocks):
@@ -193,8 +199,8 @@ def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int
             blocks[k] = _set(block, values)
         elif fitting:
             count += len(fitting)
-            kept = "" if not others else _set(block, {"names": _list(others)}).rstrip("\n") + "\n\n"
-            blocks[k] = kept + _set(block, {"names": _list(fitting), **values} if others else values)
+            kept = "" if not others else _set(block, {"names": toml_value(others)}).rstrip("\n") + "\n\n"
+            blocks[k] = kept + _set(block, {"names": toml_value(fitting), **values} if others else values)
     return head + "".join(blocks), count
 
 
@@ -209,12 +215,6 @@ def _set(block: str, values: Mapping[str, str]) -> str:
             start, gap = block.rstrip("\n"), len(block) - len(block.rstrip("\n"))
             block = f"{start}\n{key} = {value}" + "\n" * max(1, gap)
     return block
-
-
-def _list(names: Sequence[str]) -> str:
-    from hazeglass.publisher.plan_file import toml_value
-
-    return toml_value(names)
 
 
 def check_describable(plan: Plan, parts: int = 1) -> None:
@@ -277,7 +277,7 @@ def check_names(plan: Plan) -> None:
     if not isinstance(plan.text, TextFormat):
         raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
     listed = set(plan.text.names)
-    for name in (*sources, *(one for one in (plan.id_column, plan.period_column) if one is not None)):
+    for name in (*sources, *plan.chosen_by):
         if listed and name not in listed:
             meant = did_you_mean(name, listed) or " Correct one of the two."
             raise PlanError(f"the plan names column {name!r}, which is not among text.names.{meant}")
@@ -287,6 +287,22 @@ def check_names(plan: Plan) -> None:
             raise PlanError(
                 f"column {column.name!r} has the level {min(both)!r}, which text.missing names as a missing cell. "
                 "Remove it from one of the two."
+            )
+
+
+def check_columns(plan: Plan, source: TableSource) -> None:
+    beside = () if plan.series is None else plan.series.sources
+    wanted, times = dict.fromkeys((*origins(plan.columns), *plan.chosen_by, *beside)), Counter(source.names)
+    for name in wanted:
+        if times[name] > 1:
+            raise DataError(f"the plan names column {name!r}, which the data has twice or more. Rename one of them.")
+        if not times[name]:
+            # In a file without a header the names are the cells of its first row: none is said unless others fit.
+            found = sum(other in times for other in wanted)
+            meant = did_you_mean(name, times.keys() - wanted.keys()) if 2 <= found == len(wanted) - 1 else ""
+            raise DataError(
+                f"the plan names column {name!r}, and the data has none of that name.{meant} Check how it is spelled, "
+                "that the data begin with a row of names, and for a text file what the plan's [text] says of it."
             )
 
 

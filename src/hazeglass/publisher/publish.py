@@ -59,7 +59,6 @@ from hazeglass.publisher.table import (
     synthetic_schema,
     write_parts,
 )
-from hazeglass.publisher.warehouse import QueriedRows
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -137,6 +136,8 @@ def _opened(data: Any, plan: Plan, progress: Progress | None) -> Iterator[Rows]:
     """The rows of a table, or, of one in a warehouse, what can be asked for."""
     source = open_table(data, plan.text)
     if isinstance(source, Warehouse):
+        from hazeglass.publisher.warehouse import QueriedRows  # it imports ibis, which few have
+
         if plan.lifetime is not None:
             raise InputError("a [lifetime] is not built for tables that stay in a database. Publish rows from a file.")
         with source.snapshot():
@@ -236,8 +237,8 @@ def rehearse(
         left = None
         if ledger is not None:
             left = Ledger.open(ledger).check(charge_of(plan, before=before))
-        if isinstance(rows, QueriedRows):
-            rows.look()
+        if rows.asked is not None:
+            rows.asked.look()
         else:
             for _ in rows.run(workers, _read):
                 pass

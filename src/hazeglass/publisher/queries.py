@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ibis
 import numpy as np
 
 from hazeglass.bundle.manifest import Column, Series, Stage
@@ -64,8 +65,6 @@ def add_stage(layers: Layers, plan: Plan, stage: Stage, encoder: Encoder, throug
 
 def add_stacks(layers: Layers, series: Series, width: int) -> None:
     """Rows that end a stack, with features f0, f1... of their own and of the rows before (publisher/sums.py)."""
-    import ibis
-
     top = layers.top
     rows = ibis.window(group_by=top["series"], order_by=top["place"])
     since = top["place"] - top["place"].lag(1).over(rows)
@@ -164,8 +163,6 @@ def add_leaves(layers: Layers, plan: Plan, start: int, borders: Sequence[FloatAr
     Missing cells have a leaf of their own, a column's last one. A row for each leaf and not a sum for each border,
     because what an engine does for a row then grows with the columns and not with the borders.
     """
-    import ibis
-
     searches = {k: Search.of(_of_cells(plan, k, cuts[1:-1])) for k, cuts in enumerate(borders, start)}
     top, layers.beside = layers.top, ()
     guides = {f"g{k}": search.cell(top[f"x{k}"]) for k, search in searches.items()}
@@ -196,8 +193,6 @@ def _clip(layers: Layers, stage: Stage) -> None:
     rest = [f"q{k}" for k in range(scored, size)]
     if not scored:
         return
-    import ibis
-
     if stage.clipped:
         add_length(layers, scored, rest)
         top, longest = layers.top, real(inner_radius(scored, stage.steps, stage.radius))
@@ -221,15 +216,11 @@ def _same(top: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _between(value: Any, end: float) -> Any:
-    import ibis
-
     return ibis.cases((value < real(-end), real(-end)), (value > real(end), real(end)), else_=value)
 
 
 def _entry(index: Any, table: Any, entries: IntArray, draw: Any) -> Any:
     """The score of a cell: its interval's, or one of DRAWS of it where it is drawn; a missing cell's is drawn."""
-    import ibis
-
     first, drawn = table.first, table.draws > 1
     piece = (draw - draw % _PIECES) // _PIECES
     missing = looked_up(entries[first[-1] : first[-1] + DRAWS], piece)
@@ -307,8 +298,6 @@ def draws_of(key: bytes, columns: int) -> Draws:
 
 def seed_of(key: Any) -> Any:
     """A row's key as a number below PRIME: whole numbers as they are, others by a hash of how they are written."""
-    import ibis
-
     if key.type().is_integer() and not key.type().is_uint64():  # those need not fit 64 bits with a sign
         return ((key.cast("int64") % PRIME + PRIME) % PRIME).coalesce(0)
     digest = md5(key.cast("string"))

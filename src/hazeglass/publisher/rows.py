@@ -16,20 +16,21 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import ABSENCE, Column, origins
+from hazeglass.bundle.columns import ABSENCE, Column
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
-from hazeglass.errors import DataError, PlanError, did_you_mean
+from hazeglass.errors import DataError, PlanError
 from hazeglass.publisher.choice import BoolArray, Choice, Fingerprint, FloatArray, Follows, choice_of, read_order
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.plan_columns import readings
+from hazeglass.publisher.plan_columns import check_columns, readings
 
 if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     import pyarrow as pa
 
     from hazeglass.compute.pieces import Partition, Piece
     from hazeglass.compute.tables import TableSource
+    from hazeglass.publisher.warehouse import QueriedRows
 
 Block = Sequence[FloatArray]  # the plan's columns of some rows, NaN where a cell is missing
 R = TypeVar("R")
@@ -258,6 +259,11 @@ class Rows:
         self._empty = sorted(empty, key=self.plan.names.index)
 
     @property
+    def asked(self) -> QueriedRows | None:
+        """These where they stay in a database, which is asked for sums (publisher/warehouse.py)."""
+        return None
+
+    @property
     def public_size(self) -> int:
         """The number of records, or of persons where those are protected: what the mechanism may depend on."""
         return self.n if self.persons is None or self.plan.form == "table" else self.persons
@@ -382,19 +388,3 @@ def _tell(sentence: str) -> None:
     """To standard error and nowhere else: no release and no answer may hold it, and no filter makes it an error."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
-
-
-def check_columns(plan: Plan, source: TableSource) -> None:
-    beside = () if plan.series is None else plan.series.sources
-    wanted, times = dict.fromkeys((*origins(plan.columns), *plan.chosen_by, *beside)), Counter(source.names)
-    for name in wanted:
-        if times[name] > 1:
-            raise DataError(f"the plan names column {name!r}, which the data has twice or more. Rename one of them.")
-        if not times[name]:
-            # In a file without a header the names are the cells of its first row: none is said unless others fit.
-            found = sum(other in times for other in wanted)
-            meant = did_you_mean(name, times.keys() - wanted.keys()) if 2 <= found == len(wanted) - 1 else ""
-            raise DataError(
-                f"the plan names column {name!r}, and the data has none of that name.{meant} Check how it is spelled, "
-                "that the data begin with a row of names, and for a text file what the plan's [text] says of it."
-            )

@@ -29,7 +29,6 @@ from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.noise import BitSource, draw, noise_in_rows
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.warehouse import QueriedRows
 
 _ULP = 2.0**-52  # twice the largest relative error u of one operation
 
@@ -94,8 +93,8 @@ def private_radius(rows: Rows, unit: Unit, mu: float, engine: Engine, bits: BitS
 
 def rows_within(rows: Rows, grid: FloatArray, engine: Engine) -> IntArray:
     """How many rows are at most as long as each radius: secret."""
-    if isinstance(rows, QueriedRows):
-        return rows.within(grid)
+    if rows.asked is not None:
+        return rows.asked.within(grid)
     histogram = np.zeros(grid.size + 1, dtype=np.int64)
     for part in rows.run(engine, _PieceLengths(tuple(grid.tolist()))):
         histogram += part
@@ -162,8 +161,8 @@ def exact_sums(
     rows: Rows, stage: Stage, encoder: Encoder, engine: Engine, through: FloatArray | None = None
 ) -> tuple[IntArray, IntArray, int]:
     """The secret sums of the stage's rows and of their products, in lattice steps, and how many rows those were."""
-    if isinstance(rows, QueriedRows):
-        return (*rows.sums(stage, encoder, through), rows.stacks if encoder.lags else rows.n)
+    if rows.asked is not None:
+        return (*rows.asked.sums(stage, encoder, through), rows.asked.stacks if encoder.lags else rows.n)
     total, work = Sums.of(stage.size), PieceSums(stage, encoder.without_key(), through)
     border = Border(encoder.lags, rows.ends) if encoder.lags else None
     for found in rows.run(engine, work, encoder.key):
