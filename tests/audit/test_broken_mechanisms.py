@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from hazeglass.audit import jitter_attack
+from hazeglass.audit import moments_attack
 from hazeglass.audit.attack import certify
 from hazeglass.audit.moments_attack import attack_loop
 from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks, targets_of
@@ -260,7 +260,7 @@ def test_a_draw_that_depends_on_another_cell_of_the_row_is_caught(monkeypatch, u
 @pytest.mark.parametrize("unit", ["record", "person"])
 def test_a_draw_that_depends_on_another_row_is_caught(monkeypatch, unit):
     changed = {"record": 1, "person": 3}[unit]
-    run = changed + jitter_attack.OTHERS  # rows of one run
+    run = changed + moments_attack.OTHERS  # rows of one run
 
     def words(units):
         of_first = units[1].reshape(-1, run)[:, 0]

@@ -8,17 +8,14 @@ import pyarrow as pa
 import pytest
 
 from hazeglass.audit.attack import attack_table, certify, far_rows, lowest_bit, raw_rows
-from hazeglass.audit.jitter_attack import attack_jitter
 from hazeglass.audit.moments_attack import (
-    StepsAttack,
+    attack_jitter,
     attack_loop,
     attack_moments,
-    made_up_rows,
     stage_view,
-    table_of,
-    views_of,
 )
 from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks, targets_of
+from hazeglass.audit.steps import StepsAttack, made_up_rows, table_of, views_of
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
 from hazeglass.guarantee.budget import compose
@@ -140,12 +137,8 @@ def test_without_noise_a_release_is_what_the_attack_adds_noise_to(monkeypatch, u
     bits = SeededBits(9)
     drawn = publish_moments(sides[side], plan, get_engine("serial"), bits)
     attack = StepsAttack(tuple(view.step(sides) for view in views_of(plan, drawn, bits.key())))
-    released = [
-        np.concatenate([np.append(one.counts, one.missing) for one in counts]) for counts in drawn.marginals.counts
-    ]
-    outputs = [step.of_release(one) for step, one in zip(attack.steps, released, strict=False)]
-    for step, one in zip(attack.steps[len(released) :], drawn.stages, strict=True):
-        outputs.append(step.of_sums(replace(one, mean=one.mean * one.rows, second=one.second * one.rows)))
+    released = (*drawn.marginals.counts, *drawn.stages)
+    outputs = [step.of_release(one) for step, one in zip(attack.steps, released, strict=True)]
     for step, output in zip(attack.steps, outputs, strict=True):
         assert step.move.size > 0
         assert output == pytest.approx(side * step.move, abs=1e-9)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hazeglass.guarantee.units import Unit, count_weight, moments_distance
-from hazeglass.publisher.stacks import stacked
+from hazeglass.publisher.sums import stacked
 
 
 def ball(x, radius):

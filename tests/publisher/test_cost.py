@@ -52,7 +52,7 @@ def test_scales_are_rounded_up_even_where_a_float_was_rounded_down(scale):
     assert whole_scale(scale) > Fraction(scale)
     assert whole_scale(scale) <= scale * (1 + 1e-14) + 1
     assert whole_scale(scale).is_integer()
-    rounded = Fraction(table._rounded_up(scale))
+    rounded = Fraction(noise._rounded_up(scale))
     assert rounded > Fraction(scale)
     assert rounded <= scale * (1 + 1e-14) + 2**-20
     assert (rounded * 2**20).denominator == 1

@@ -14,7 +14,8 @@ import hazeglass as hg
 from hazeglass.bundle.writer import part_rows
 from hazeglass.compute.engines import get_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.publisher import moments, parts
+from hazeglass.publisher import moments
+from hazeglass.publisher import table as parts
 from hazeglass.publisher.ledger import Ledger
 from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.rows import Rows

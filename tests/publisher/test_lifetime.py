@@ -23,9 +23,8 @@ from hazeglass.errors import BundleError, DataError, InputError, PlanError, Priv
 from hazeglass.guarantee.budget import running_count_weight
 from hazeglass.publisher.account import charge_of
 from hazeglass.publisher.ledger import Ledger
-from hazeglass.publisher.lifetime import draw_sums
 from hazeglass.publisher.marginals import Encoder
-from hazeglass.publisher.moments import add_noise, plain_stage, running_stage
+from hazeglass.publisher.moments import add_noise, draw_sums, plain_stage, running_stage
 from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
 from hazeglass.publisher.sums import exact_sums

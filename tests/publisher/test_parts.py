@@ -12,9 +12,9 @@ import hazeglass as hg
 from hazeglass.bundle import writer
 from hazeglass.bundle.writer import part_rows
 from hazeglass.errors import OutputError
-from hazeglass.publisher import parts
+from hazeglass.publisher import table as parts
 from hazeglass.publisher.noise import SecretBits, SeededBits
-from hazeglass.publisher.parts import Buckets, bucket_count, recut, spill_beside
+from hazeglass.publisher.table import Buckets, bucket_count, recut, spill_beside
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from hazeglass.bundle.columns import CellNoise, Column
 from hazeglass.bundle.manifest import Manifest, Part, Stage
 from hazeglass.errors import BoundsMissingError, OutputError, PlanError, PrivacyRefusal
 from hazeglass.guarantee.units import Unit
-from hazeglass.publisher.plan import Plan, check_describable
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_columns import check_describable
 
 
 def changed(path, value):

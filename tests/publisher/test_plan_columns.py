@@ -7,8 +7,7 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.errors import BoundsMissingError, PlanError
-from hazeglass.publisher.cautions import names_an_id
-from hazeglass.publisher.plan_columns import filled
+from hazeglass.publisher.plan_columns import filled, names_an_id
 from hazeglass.publisher.plan_file import fill_plan_file
 
 HEAD = '[release]\ntitle = "Test"\nform = "moments"\n[budget]\nepsilon = 1.0\ndelta = 1e-6\n'

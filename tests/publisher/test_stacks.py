@@ -18,7 +18,7 @@ from hazeglass.publisher.marginals import publish_marginals
 from hazeglass.publisher.moments import column_encoder, exact_sums, stage_of
 from hazeglass.publisher.noise import SeededBits
 from hazeglass.publisher.rows import Rows
-from hazeglass.publisher.stacks import stacked
+from hazeglass.publisher.sums import stacked
 
 
 def plan_of(**more):

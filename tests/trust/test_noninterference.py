@@ -44,8 +44,9 @@ from hazeglass.compute.text import TextFormat
 from hazeglass.errors import BundleError, DataError, PlanError
 from hazeglass.features.shaping import Shape
 from hazeglass.guarantee.units import UNITS
-from hazeglass.publisher import marginals, moments, parts, publish, sums
+from hazeglass.publisher import marginals, moments, publish, sums
 from hazeglass.publisher import sums as exact
+from hazeglass.publisher import table as parts
 from hazeglass.publisher.moments import _draw
 from hazeglass.publisher.noise import SeededBits, draw
 from hazeglass.publisher.plan_file import PLAN_SCHEMA

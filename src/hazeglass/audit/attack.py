@@ -73,12 +73,7 @@ class Together:
     def scores(self, side: int, runs: int, bits: BitSource) -> Floats:
         """Both releases, run one after the other on the same bits."""
         left, right = (attack.scores(side, runs, bits)[:, 0] for attack in (self.first, self.second))
-        return contrasted(left, right, *self.mus)
-
-
-def contrasted(left: Floats, right: Floats, left_mu: float, right_mu: float) -> Floats:
-    """The two statistics of a pair of likelihood ratios."""
-    return np.column_stack([left + right, left / left_mu - right / right_mu])
+        return np.column_stack([left + right, left / self.mus[0] - right / self.mus[1]])
 
 
 def alternating(count: int) -> Floats:

@@ -17,17 +17,19 @@ from typing import Any
 import numpy as np
 
 from hazeglass.audit.attack import Attack, Certificate, Together, attack_table, certify
-from hazeglass.audit.jitter_attack import attack_jitter
 from hazeglass.audit.moments_attack import (
     StageKind,
     attack_counts,
+    attack_jitter,
+    attack_lifetime,
     attack_moments,
     attack_radius,
     attack_row_number,
+    attack_series,
+    attack_stacks,
     attack_stage,
 )
 from hazeglass.audit.structure_attack import StructureAttack, structure_attacks
-from hazeglass.audit.time_attack import attack_lifetime, attack_series, attack_stacks
 from hazeglass.bundle.columns import Column, origins
 from hazeglass.errors import InputError
 from hazeglass.features.shaping import MOST_STAGES

@@ -44,7 +44,7 @@ def new_plan(
 
     Example: hazeglass plan new rows.csv --out plan.toml
     """
-    from hazeglass.publisher.cautions import names_an_id
+    from hazeglass.publisher.plan_columns import names_an_id
     from hazeglass.publisher.scaffold import write_scaffold
 
     look = write_scaffold(data, out, header=header)
@@ -91,9 +91,8 @@ def check_plan(printer: Printer, plan: PlanArgument, data: NamesOption = None) -
 
     Example: hazeglass plan check plan.toml
     """
-    from hazeglass.publisher.cautions import cautions
     from hazeglass.publisher.plan import Plan
-    from hazeglass.publisher.plan_columns import patterns, with_patterns_as_names
+    from hazeglass.publisher.plan_columns import cautions, patterns, with_patterns_as_names
     from hazeglass.publisher.plan_file import read_plan, toml_document
 
     document = toml_document(read_plan(plan), plan.name)

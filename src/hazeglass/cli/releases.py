@@ -81,8 +81,8 @@ def publish(
 
     Example: hazeglass publish rows.csv --plan plan.toml --out release/
     """
-    from hazeglass.publisher.cautions import cautions, check_strength
     from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.plan_columns import cautions, check_strength
     from hazeglass.publisher.publish import publish
 
     workers = engine_name(engine, scheduler)

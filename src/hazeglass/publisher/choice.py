@@ -1,4 +1,4 @@
-"""Which rows are used: those of a public period, and of every id the first few.
+"""Which rows are used: those of a public period, and of every id the first few; and which follow the row before them.
 
 A period's rows are those in which a column says so; for persons, the rows of all periods so far. Periods are compared
 as ids are, in one canonical form for all types and spellings, and a row whose period is missing or cannot be read is in
@@ -7,6 +7,10 @@ as the rows are.
 
 Of one id the same rows are used whenever the data is read again. In a lifetime those are the first few by period, and
 in each period by where they stand: what a release used, all later ones use as well, whatever rows their periods bring.
+
+Which rows in time end a stack follows from the cells of the order and the series column, which are read once and are no
+part of the release. It is a function of the place of a row and of those cells of neighbouring rows, so a row, whatever
+its own cells become, is in the same stacks or in fewer or others of at most lags + 1 places (docs/maths/series.md).
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -22,18 +26,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from hazeglass.bundle.manifest import Series
 from hazeglass.errors import DataError, PlanError
 from hazeglass.guarantee.budget import MOST_PERIODS, Lifetime
 from hazeglass.guarantee.units import PERIOD_UNITS, Period
 
 if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
     import pyarrow as pa
 
     from hazeglass.compute.tables import TableSource
     from hazeglass.compute.text import TextFormat
     from hazeglass.publisher.plan import Plan
+
+FloatArray = npt.NDArray[np.float64]
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+_SINCE = "1970-01-01"
+NEAR = 1e-6  # of a step, by which differences of order cells are rounded
 
 
 def check_plan(plan: Plan, sources: tuple[str, ...]) -> Period | None:
@@ -141,10 +151,6 @@ def in_period(cells: pa.Array, value: str) -> tuple[npt.NDArray[np.bool_], int]:
     import pyarrow.compute as pc
 
     return pc.fill_null(pc.equal(cells, value), False).to_numpy(zero_copy_only=False), cells.null_count
-
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 
 class Fingerprint:
@@ -283,3 +289,112 @@ def among_first(ids: pa.Array, counts: dict[str, int], most: int) -> tuple[BoolA
     rank[order] = np.arange(len(code)) - np.repeat(np.cumsum(here) - here, here)
     counts.update(zip(identifiers, (before + here)[:without_id].tolist(), strict=True))
     return np.asarray(before[code] + rank < most), int(here[without_id])
+
+
+# ------------------------------------------------------------------------------------ which rows follow each other
+
+
+@dataclass(frozen=True, eq=False)
+class Follows:
+    """Which rows of the data end a stack, as packed bits, and how many follow the row before them: secret.
+
+    seasons  in which level of each season every row lies, -1 where its order cell cannot be read
+    """
+
+    ends: npt.NDArray[np.uint8]
+    following: int
+    stacks: int
+    seasons: npt.NDArray[np.int8] | None = None
+
+
+def read_order(
+    source: TableSource, series: Series, rows: int, masks: Sequence[tuple[npt.NDArray[np.uint8], bytes]] | None = None
+) -> Follows:
+    """From the order and series columns alone; a cell that cannot be read follows nothing, and nothing follows it.
+
+    Where persons are protected, `masks` says which rows of each piece are used; of others nothing is seen.
+    """
+    follows, done = np.zeros(rows, dtype=bool), 0
+    codes = np.full((len(series.seasons), rows), -1, dtype=np.int8)
+    before: _Cells | None = None
+    for cells in _cells(source, series, masks):
+        here = cells if before is None else before.then(cells)
+        joins = here.joins(series.step)
+        kept = joins[0 if before is None else 1 :]
+        follows[done : done + kept.size] = kept[: max(0, rows - done)]
+        codes[:, done : done + kept.size] = cells.seasons[:, : max(0, rows - done)]
+        done, before = done + kept.size, here.last
+    place = np.arange(rows)
+    broken = np.maximum.accumulate(np.where(follows, 0, place)) if rows else place
+    ends = place - broken >= series.lags
+    return Follows(np.packbits(ends), int(follows.sum()), int(ends.sum()), codes if series.seasons else None)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Order cells, NaN where one cannot be read, and ids of series, None where there is none; of some rows."""
+
+    order: FloatArray | None
+    series: npt.NDArray[np.object_] | None
+    seasons: npt.NDArray[np.int8]
+
+    @property
+    def last(self) -> _Cells:
+        order, series = (None if one is None else one[-1:] for one in (self.order, self.series))
+        return _Cells(order, series, self.seasons[:, -1:])  # type: ignore[arg-type]
+
+    def then(self, other: _Cells) -> _Cells:
+        pairs = ((self.order, other.order), (self.series, other.series))
+        order, series = (None if b is None else np.concatenate([a, b]) for a, b in pairs)
+        return _Cells(order, series, np.hstack([self.seasons, other.seasons]))
+
+    def joins(self, step: float) -> BoolArray:
+        """Which rows follow the one before them; the first one of all follows none."""
+        found = np.ones(self.seasons.shape[1], dtype=bool)
+        found[:1] = False
+        if self.order is not None:
+            with np.errstate(all="ignore"):
+                found[1:] &= np.abs(np.diff(self.order) - step) <= NEAR * step  # false where one is NaN
+        if self.series is not None:
+            known = np.array([one is not None for one in self.series], dtype=bool)
+            found[1:] &= (self.series[1:] == self.series[:-1]) & known[1:]
+        return found
+
+
+def _cells(
+    source: TableSource, series: Series, masks: Sequence[tuple[npt.NDArray[np.uint8], bytes]] | None
+) -> Iterator[_Cells]:
+    order = () if series.order_column is None else (series.order_column,)
+    ids = () if series.series_column is None else (series.series_column,)
+    import pyarrow as pa
+
+    from hazeglass.compute.readings import Reading  # it loads what reads tables
+
+    readings = {name: Reading(name, since=_SINCE if series.dated else None) for name in order}
+    parts = tuple(f"{series.order_column} {season}" for season in series.seasons)  # no other names are asked for
+    readings |= {
+        name: Reading(str(series.order_column), part=season) for name, season in zip(parts, series.seasons, strict=True)
+    }
+    for piece in source.pieces((*order, *parts), ids, readings):
+        used = None if masks is None else np.unpackbits(masks[piece.number][0]).astype(bool)
+        done = 0
+        for batch in piece.batches(Counter()):
+            if used is not None:
+                here, done = used[done : done + batch.num_rows], done + batch.num_rows
+                batch = batch.filter(pa.array(here))
+            if not batch.num_rows:
+                continue
+            yield _Cells(
+                batch.column(0).to_numpy(zero_copy_only=False).astype(np.float64) if order else None,
+                np.array(batch.column(len(order) + len(parts)).to_pylist(), dtype=object) if ids else None,
+                _codes([batch.column(k + 1) for k in range(len(parts))], series.season_levels, batch.num_rows),
+            )
+
+
+def _codes(columns: Sequence[Any], sizes: Sequence[int], rows: int) -> npt.NDArray[np.int8]:
+    found = np.full((len(columns), rows), -1, dtype=np.int8)
+    for own, column, size in zip(found, columns, sizes, strict=True):
+        cells = column.to_numpy(zero_copy_only=False).astype(np.float64)
+        known = (cells >= 0) & (cells < size)  # a time of 24:00 is in no hour
+        own[:] = np.where(known, cells, -1.0).astype(np.int8)
+    return found

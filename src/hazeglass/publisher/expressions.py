@@ -14,18 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ibis
 import numpy as np
 import numpy.typing as npt
 
 from hazeglass.bundle.columns import TRANSFORMS, Column
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.text import TextFormat
 from hazeglass.compute.warehouse import LARGEST_REAL, real, reals, wholes
 from hazeglass.errors import DataError
-
-if TYPE_CHECKING:
-    from hazeglass.compute.readings import Reading
 
 FloatArray = npt.NDArray[np.float64]
 IntArray = npt.NDArray[np.int64]
@@ -66,15 +65,11 @@ def cell(source: Any, reading: Reading, column: Column, text: TextFormat, engine
 
 
 def _either(condition: Any, yes: Any, no: Any) -> Any:
-    import ibis
-
     return ibis.ifelse(condition, ibis.null("float64") if yes is None else yes, no)
 
 
 def _decimal(source: Any, column: Column) -> Any:
     """PostgreSQL's numbers may be too large for a float, or none at all: they are moved into the bounds before."""
-    import ibis
-
     low, high = (ibis.literal(Decimal(repr(end)), "decimal") for end in (column.lower, column.upper))
     above = _either(source.cast("string") == "NaN", None, real(column.upper))
     branches = [(source > high, above), (source < low, real(column.lower))]
@@ -86,8 +81,6 @@ def _decimal(source: Any, column: Column) -> Any:
 
 def _level(source: Any, kind: Any, reading: Reading, column: Column, text: TextFormat) -> Any:
     """The number of the level that the cell equals; words must equal it to the letter."""
-    import ibis
-
     if kind.is_boolean():
         places = [(source == said, place) for said in (True, False) if (place := reading.truth(said, text)) is not None]
     elif kind.is_floating():
@@ -111,8 +104,6 @@ def _level(source: Any, kind: Any, reading: Reading, column: Column, text: TextF
 
 def clamped(x: Any, column: Column) -> Any:
     """Within the bounds, as CASE says it: LEAST and GREATEST pass over NULL in some engines."""
-    import ibis
-
     if column.levels:
         return x
     low, high = real(column.lower), real(column.upper)
@@ -123,8 +114,6 @@ def clamped(x: Any, column: Column) -> Any:
 
 def unit(x: Any, column: Column) -> Any:
     """A clamped cell on the public scale [-1, 1]: rows.py and kernels.py do the same."""
-    import ibis
-
     if column.transform is not None:
         x = _transformed(x, column.transform)
     value = x - real(column.centre)
@@ -134,15 +123,11 @@ def unit(x: Any, column: Column) -> Any:
 
 def _not_below(least: float, x: Any) -> Any:
     """0 in the place of what is nearer to it."""
-    import ibis
-
     return ibis.ifelse((x < real(least)) & (x > real(-least)), real(0.0), x)
 
 
 def _transformed(x: Any, transform: str) -> Any:
     """By the engine's own logarithm and root, whose last bits are its own: the promise does not depend on them."""
-    import ibis
-
     assert transform in TRANSFORMS
     if transform == "log":
         return x.ln()
@@ -231,8 +216,6 @@ class Search:
 
     def cell(self, x: Any) -> Any:
         """The cell of the guide; only a layer of its own lets :meth:`index` use it several times."""
-        import ibis
-
         if not self.starts.size:
             return ibis.literal(0, "int64")
         # Far beyond a segment the product is no whole number that 64 bits hold, so it is cut off before it becomes one.
@@ -260,15 +243,11 @@ class Search:
 
 
 def _zero(x: Any) -> Any:
-    import ibis
-
     return ibis.ifelse(x.isnull(), ibis.null("int64"), ibis.literal(0, "int64"))
 
 
 def _halved(x: Any, starts: list[float], found: list[Any]) -> Any:
     """The expression of the last segment whose start is at most x."""
-    import ibis
-
     if len(found) == 1:
         return found[0]
     half = len(found) // 2
@@ -279,8 +258,6 @@ def _halved(x: Any, starts: list[float], found: list[Any]) -> Any:
 
 def one_if(condition: Any) -> Any:
     """1 where it holds, 0 where not or where that is unknown."""
-    import ibis
-
     return ibis.ifelse(condition, 1, 0).cast("int64")
 
 

@@ -15,8 +15,6 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["count_cells", "indicate_levels", "invert", "score_cells", "staircase", "to_lattice", "to_unit"]
-
 Words = NDArray[np.uint64]
 FloatArray = NDArray[np.float64]
 Kernel = TypeVar("Kernel", bound=Callable[..., object])

@@ -19,7 +19,6 @@ import numpy.typing as npt
 from hazeglass.bundle.columns import Scale, unit_step
 from hazeglass.bundle.manifest import Round, Standard
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import PlanError
 from hazeglass.features.fitting import Counts
 from hazeglass.features.harmonics import DEGREES, FeatureKind, cosines
 from hazeglass.features.marginal import (
@@ -36,15 +35,12 @@ from hazeglass.features.marginal import (
 from hazeglass.features.scores import STEPS, score_table
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
 from hazeglass.guarantee.budget import BudgetFilter
-from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian
+from hazeglass.guarantee.lattice import RoundedGaussian
 from hazeglass.guarantee.units import Unit, counts_distance
-from hazeglass.publisher.noise import BitSource, draw, keystream
+from hazeglass.publisher.choice import FloatArray, IntArray
+from hazeglass.publisher.noise import BitSource, draw, keystream, noise_in_rows
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.warehouse import QueriedRows
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 
 _GUIDE = 4096
 _ROWS_PER_NONCE = 1 << 16
@@ -70,11 +66,8 @@ def marginals_share(plan: Plan, n: int) -> float:
 
 
 def count_noise(unit: Unit, columns: int, mu: float) -> RoundedGaussian:
-    """The noise on every count of a round, a whole number of rows wide."""
-    scale = counts_distance(unit, columns=columns) / mu
-    if not scale <= LARGEST_SCALE / 2:
-        raise PlanError(f"counts would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the budget.")
-    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))
+    """The noise on every count of a round."""
+    return noise_in_rows(counts_distance(unit, columns=columns) / mu, "counts")
 
 
 def publish_marginals(rows: Rows, plan: Plan, engine: Engine, bits: BitSource, budget: BudgetFilter) -> NoisyMarginals:
@@ -120,8 +113,8 @@ def noisy_counts(exact: IntArray, noise: RoundedGaussian, bits: BitSource) -> In
 
 def exact_counts(rows: Rows, borders: Sequence[FloatArray], engine: Engine) -> list[IntArray]:
     """How many cells of each column lie in each leaf, and how many are missing: secret."""
-    if isinstance(rows, QueriedRows):
-        return rows.counts(borders)
+    if rows.asked is not None:
+        return rows.asked.counts(borders)
     total = [np.zeros(one.size, dtype=np.int64) for one in borders]
     for part in rows.run(engine, _PieceCounts(tuple(one[1:-1] for one in borders))):
         for one, added in zip(total, part, strict=True):
@@ -202,7 +195,7 @@ class Encoder:
     box     entries are moved into [-box, box], where cells are protected
     tables  scores and their cosines; for a categorical column indicators of its levels, which stand behind all others
     key     of the draws: secret, so that it is neither shown nor sent with the rest (:meth:`without_key`)
-    lags    how many rows before it a row is stacked with (publisher/stacks.py); 0 where rows stand alone
+    lags    how many rows before it a row is stacked with (publisher/sums.py); 0 where rows stand alone
     seasons how many levels each season has whose indicators stand behind the columns
     means   what is taken off the columns in each level of each season (features/harmonics.py)
     """

@@ -3,6 +3,11 @@
 Adaptive releases first count (publisher/marginals.py), then take moments in stages: what a stage released is public, so
 the next may map rows by a matrix that follows from it (features/shaping.py, docs/maths/shaping.md). One object holds
 the budget of all of them and cannot overspend.
+
+Running releases of persons: one more draw, about all rows so far, beside the draws of the releases before. What those
+drew is public, so nothing secret is kept from one to the next: a release repeats the draws of the one before it, as
+they stand there, and adds its own. No draw is made twice: the ledger, which is charged for all of them with the first,
+lets every period in once and in order (docs/maths/lifetime.md).
 """
 
 from __future__ import annotations
@@ -12,11 +17,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-import numpy.typing as npt
 
 from hazeglass.bundle.columns import Column
 from hazeglass.bundle.manifest import RadiusSearch, Series, Stage, Standard
-from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, stage_features, whole_scale
+from hazeglass.bundle.moments import (
+    ReleasedMoments,
+    most_counts,
+    noise_of,
+    running_rows,
+    stage_features,
+    whole_scale,
+)
+from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import SEASON_SHARE, FeatureKind, season_means
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
@@ -41,6 +53,7 @@ from hazeglass.guarantee.units import (
     radius_grid,
     stacks_touched,
 )
+from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.marginals import (
     Encoder,
     LevelTable,
@@ -53,34 +66,7 @@ from hazeglass.publisher.marginals import (
 from hazeglass.publisher.noise import BitSource, draw
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import Rows
-from hazeglass.publisher.sums import (
-    PieceSums,
-    answer_noise,
-    exact_sums,
-    private_radius,
-)
-
-__all__ = [
-    "Drawn",
-    "NoisyMoments",
-    "PieceSums",
-    "add_noise",
-    "column_encoder",
-    "design_stages",
-    "exact_sums",
-    "means_of",
-    "most_draws",
-    "most_total_variation",
-    "plain_stage",
-    "presence_encoder",
-    "publish_moments",
-    "running_stage",
-    "seasons_encoder",
-    "stage_of",
-]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
+from hazeglass.publisher.sums import answer_noise, exact_sums, private_radius
 
 
 @dataclass(frozen=True)
@@ -137,11 +123,10 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
     """Counts, then stages; or one stage on the public scale where the plan is not adaptive."""
     budget = BudgetFilter(plan.guarantee.mu)
     if not plan.adaptive:
-        search, radius = None, None
+        search = None
         if plan.clip_radius == "private":
             search = private_radius(rows, plan.unit, budget.take(RADIUS_SHARE), engine, bits)
-            radius = search.radius
-        stage = plain_stage(plan, rows.public_size, budget.take(1.0), radius)
+        stage = plain_stage(plan, rows.public_size, budget.take(1.0), None if search is None else search.radius)
         return Drawn((_run_stage(rows, stage, Encoder("public", "columns"), engine, bits),), search=search)
     marginals = publish_marginals(rows, plan, engine, bits, budget)
     stages: list[NoisyMoments] = []
@@ -162,6 +147,35 @@ def publish_moments(rows: Rows, plan: Plan, engine: Engine, bits: BitSource) -> 
     shaped = encoder.features == "columns" and encoder.box is None
     stages += _shaped_stages(rows, plan, encoder, budget, engine, bits, shaped=shaped)
     return Drawn(tuple(stages), marginals, encoder.standard)
+
+
+def publish_running(
+    rows: Rows, plan: Plan, engine: Engine, bits: BitSource, before: Release | None
+) -> tuple[Drawn, list[ReleasedMoments]]:
+    """This period's draw and all before it; and the stage that the running sums are."""
+    assert plan.lifetime is not None
+    assert rows.persons is not None
+    stage = running_stage(plan, rows.persons, plan.lifetime)
+    noisy = add_noise(*draw_sums(rows, stage, plan.lifetime, engine), stage, bits, plan.lifetime.fine)
+    draws = [noisy.released(plan.columns)]
+    counts: tuple[int, ...] = (int(noisy.rows),)
+    if before is not None and before.manifest.lifetime is not None:
+        draws, counts = [*before.draws(), *draws], (*before.manifest.lifetime.counts, *counts)
+    lifetime = replace(plan.lifetime, counts=counts)
+    most = rows.persons * plan.unit.max_rows
+    running = replace(stage, tau=stage.tau * lifetime.error, rows=running_rows(lifetime, most))
+    return Drawn((replace(noisy, stage=running),), lifetime=lifetime), draws
+
+
+def draw_sums(rows: Rows, stage: Stage, lifetime: Lifetime, engine: Engine) -> tuple[IntArray, IntArray, int]:
+    """The secret sums that this period's draw is about, in lattice steps of 2^-bits: those of every period so far,
+    times their coefficients."""
+    first, second = np.zeros(stage.size, dtype=np.int64), np.zeros((stage.size, stage.size), dtype=np.int64)
+    number, weights = 0, reversed(lifetime.coefficients[: lifetime.step])
+    for weight, own in zip(weights, rows.of_periods(), strict=True):
+        sums, products, count = exact_sums(own, stage, Encoder("public", "columns"), engine)
+        first, second, number = first + weight * sums, second + weight * products, number + weight * count
+    return first, second, number
 
 
 def seasons_encoder(encoder: Encoder, series: Series) -> Encoder:
@@ -234,21 +248,16 @@ def running_stage(plan: Plan, persons: int, lifetime: Lifetime) -> Stage:
 
 def stage_of(unit: Unit, n: int, mu: float, encoder: Encoder, shape: Shape) -> Stage:
     """A stage of an adaptive release that spends `mu` on rows of this shape."""
-    centre, levels, lags = shape.whole_centre, encoder.levels, encoder.lags
-    if encoder.features == "presence":
-        radius = math.sqrt(centre.size)
-        made = _stage(unit, n, mu, radius, centre, box=encoder.box, features="presence", of=encoder.of, lags=lags)
-    elif encoder.box is not None:
-        radius = math.sqrt(centre.size - sum(levels)) * encoder.box
-        kind = encoder.features
-        made = _stage(unit, n, mu, radius, centre, box=encoder.box, features=kind, levels=levels, lags=lags)
-    else:
-        scored, radius = centre.size > sum(levels), 0.0
-        if scored:
-            # Noise on stacks is that of so many times less budget, and the radius follows the noise.
-            worth = mu / stacks_touched(unit, lags)
-            radius = shape.radius(encoder.features, n, worth, indicators=len(levels))
-        made = _stage(unit, n, mu, radius, centre, features=encoder.features, levels=levels, lags=lags)
+    centre, levels, lags, box = shape.whole_centre, encoder.levels, encoder.lags, encoder.box
+    scored, radius = centre.size - sum(levels), 0.0
+    if box is not None or encoder.features == "presence":
+        radius = math.sqrt(scored) * (box or 1.0)
+    elif scored:
+        # Noise on stacks is that of so many times less budget, and the radius follows the noise.
+        worth = mu / stacks_touched(unit, lags)
+        radius = shape.radius(encoder.features, n, worth, indicators=len(levels))
+    kind, of = encoder.features, encoder.of
+    made = _stage(unit, n, mu, radius, centre, box=box, features=kind, of=of, levels=levels, lags=lags)
     return replace(made, mapped=shape.map is not None)
 
 
@@ -302,9 +311,8 @@ def most_total_variation(plan: Plan) -> float:
     might have been: one that ended early may not state its own few draws.
     """
     times = 1 if plan.lifetime is None else len(plan.lifetime.periods)
-    return (
-        times * most_draws(plan) * total_variation(RoundedGaussian(LARGEST_SCALE))
-    )  # no scale's draws are farther off
+    farthest = total_variation(RoundedGaussian(LARGEST_SCALE))  # no scale's draws are farther off
+    return times * most_draws(plan) * farthest
 
 
 def _stage(

@@ -1,4 +1,5 @@
-"""Draw Gaussian noise on the integers, exactly: from uniform words to int64, with a proven distance from the ideal.
+"""How much noise a promise asks for, and draws of it: Gaussian noise on the integers, exactly, from uniform words to
+int64, with a proven distance from the ideal.
 
 Uniform bits: secret ones from the operating system, and seeded ones for simulation only.
 """
@@ -9,7 +10,7 @@ import hashlib
 import math
 import os
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Protocol
@@ -17,20 +18,33 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from hazeglass.errors import InputError
+from hazeglass.bundle.columns import CellNoise, Column
+from hazeglass.errors import InputError, PlanError
 from hazeglass.guarantee.gdp import BITS, RandomisedResponse
 from hazeglass.guarantee.lattice import (
+    LARGEST_SCALE,
+    SMALLEST_SCALE,
     TABLE_LIMIT,
+    TAIL_SCALES,
+    DiscreteGaussian,
     LatticeNoise,
+    RoundedGaussian,
     Thresholds,
     cumulative_thresholds,
     exp_neg,
     stair,
     staircase_thresholds,
 )
+from hazeglass.guarantee.units import fewest_steps_in_ball
 
 Words = NDArray[np.uint64]
 
+# The noise of a cell is about this many lattice steps wide, so that rounding the data loses nothing beside it.
+_NOISE_STEPS = 1000
+_FEWEST_STEPS = 16
+_SCALE_FRACTION = 2.0**20
+_MOST_STEPS = 2.0**50  # in half a column's range: a cell's place on the lattice is still an exact float
+_LARGEST_WHOLE = 2**53  # up to here every whole number is a float of its own, so that a reader sees what was drawn
 _BLOCK = 8  # 64-bit words in one ChaCha20 block
 _BLOCKS_PER_KEY = 2**32  # the counter of RFC 8439
 
@@ -274,3 +288,86 @@ def _settle(stairs: _Staircase, words: list[int], bits: BitSource) -> int | None
         scale = stairs.mantissa * Fraction(2) ** stairs.exponent
         magnitude = math.floor(scale * stairs.step * (stair + f) + Fraction(1, 2))
     return -magnitude if negative else magnitude
+
+
+# ----------------------------------------------------------------------------------- how much noise, by public numbers
+
+
+def noise_in_rows(scale: float, what: str, remedy: str = "") -> RoundedGaussian:
+    """The noise on a count, a whole number of rows wide."""
+    if not scale <= LARGEST_SCALE / 2:
+        raise PlanError(
+            f"{what} would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the budget{remedy}."
+        )
+    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))  # never too little, whatever was rounded
+
+
+def with_noise(column: Column, mu_cell: float, columns: int, radius: float | None) -> Column:
+    """A column of a table with the lattice and the noise, or the response, that keep a promise of `mu_cell`."""
+    if column.kind != "categorical":
+        return replace(column, cell_noise=_cell_noise(column, mu_cell, columns, radius))
+    try:
+        law = RandomisedResponse.for_mu(len(column.levels) + 1, mu_cell)
+    except InputError as error:
+        raise PlanError(f"column {column.name!r}: {error}") from None
+    return replace(column, response=law.other)
+
+
+def _cell_noise(column: Column, mu_cell: float, columns: int, radius: float | None) -> CellNoise:
+    """Refused, from public numbers alone, where 64 bits do not hold what would be released."""
+    if column.whole and radius is None:
+        return _integer_noise(column, mu_cell)
+    in_ball = 0.0 if radius is None else fewest_steps_in_ball(columns, "table") / radius
+    fewest = max(_FEWEST_STEPS, in_ball)
+    wanted = max(fewest, _NOISE_STEPS * mu_cell / 2)
+    if not wanted <= _MOST_STEPS:
+        remedy = "Lower the budget." if radius is None else "Raise clip_radius, or lower the budget."
+        raise PlanError(f"column {column.name!r} would need {wanted:.3g} lattice steps, and 2^50 is the most. {remedy}")
+    steps = max(math.ceil(fewest), math.floor(wanted))
+    noise = RoundedGaussian(_checked_scale(column, 2 * steps / mu_cell))
+    step = column.half_width / steps
+    spacing = float(np.spacing(abs(column.centre) + column.half_width))
+    if noise.scale * step < 4 * spacing:
+        raise PlanError(
+            f"column {column.name!r}: its bounds are so far from 0, for their distance, that the noise of standard "
+            f"deviation {noise.scale * step:.3g} would be lost in the rounding of 64-bit numbers ({spacing:.3g}). "
+            "Subtract a public constant from the column, or lower the budget."
+        )
+    return CellNoise(noise.name, noise.scale, step, column.centre, noise.variance * step**2)
+
+
+def _integer_noise(column: Column, mu_cell: float) -> CellNoise:
+    """Integer columns keep their own lattice, coarsened only where the noise dwarfs a step of one."""
+    width = int(column.upper) - int(column.lower)
+    step = max(1, math.floor(min(width / mu_cell / _NOISE_STEPS, width / (2 * _FEWEST_STEPS))))
+    span = math.ceil(width / step)
+    scale = _checked_scale(column, span / mu_cell)
+    noise: RoundedGaussian | DiscreteGaussian = RoundedGaussian(scale)
+    if column.noise == "discrete":
+        noise = DiscreteGaussian(scale)
+        while noise.mu(span) > mu_cell:
+            noise = DiscreteGaussian(_rounded_up(noise.scale * (noise.mu(span) / mu_cell)) + 1 / _SCALE_FRACTION)
+    farthest = max(abs(int(column.lower)), abs(int(column.upper)))
+    if farthest + step * (span + math.ceil((TAIL_SCALES + 1) * Fraction(noise.scale))) > _LARGEST_WHOLE:
+        raise PlanError(
+            f"column {column.name!r} is released as integers, and with noise of standard deviation "
+            f"{noise.scale * step:.3g} they would lie beyond 2^53, where a 64-bit number no longer tells one from the "
+            'next. Raise the budget, narrow the bounds, or use kind = "continuous".'
+        )
+    return CellNoise(noise.name, noise.scale, float(step), column.lower, noise.variance * step**2)
+
+
+def _checked_scale(column: Column, scale: float) -> float:
+    """The scale, rounded up, where there is a noise of that scale."""
+    if not SMALLEST_SCALE <= scale <= LARGEST_SCALE / 2:
+        small = scale < SMALLEST_SCALE
+        raise PlanError(
+            f"column {column.name!r}: this budget asks for noise of {scale:.3g} lattice steps, which is "
+            f"{'no noise at all. Lower' if small else 'more than 64 bits hold. Raise'} the budget."
+        )
+    return _rounded_up(scale)
+
+
+def _rounded_up(scale: float) -> float:
+    """The next multiple of 2^-20: an exact binary fraction that is never too little noise."""
+    return math.ceil(scale * (1 + 1e-15) * _SCALE_FRACTION) / _SCALE_FRACTION

@@ -45,14 +45,16 @@ if TYPE_CHECKING:
     from hazeglass.publisher.preview import Preview
     from hazeglass.publisher.scaffold import Given
 
-__all__ = ["Plan", "check_describable"]
-
 _QUOTED_DELTA = 1e-6
 _LARGEST_WHOLE = 2**50
 _SMALLEST_MU = 1e-20
 _SMALLEST_RADIUS = 1e-6  # of the box's: rows clipped to less than that would all be the public centre
 _UNSAID: Any = None  # in the place of a value that follows from the others
 _USUAL_TEXT = TextFormat()
+# Keys of [release] that a plan says where they were given, and what others are where it does not say them.
+_OF_UNITS = ("readings", "id_column", "max_rows", "persons", "period_column", "period", "row_counts")
+_OF_ROWS = ("order", "adaptive", "clip_radius", "lags", "order_column", "order_step", "series_column", "seasons")
+_USUAL = {"scale": "scores", "dependence": "linear", "round_integers": False, "exact": False, "rows": "independent"}
 _NEEDED_BY = {"readings": ("readings",), "person": ("id_column", "max_rows")}  # and possible nowhere else
 
 
@@ -246,32 +248,11 @@ class Plan:
 
     def _release(self, adaptive: bool | None) -> dict[str, Any]:
         """The keys of [release] that say something."""
-        said = _said(
-            readings=self.readings,
-            id_column=self.id_column,
-            max_rows=self.max_rows,
-            persons=self.persons,
-            period_column=self.period_column,
-            period=self.period,
-            row_counts=self.row_counts,
-            order=self.order,
-            adaptive=adaptive,
-            clip_radius=self.clip_radius,
-            lags=self.lags,
-            order_column=self.order_column,
-            order_step=self.order_step,
-            series_column=self.series_column,
-            seasons=None if self.seasons is None else list(self.seasons),
-        )
-        usual = {
-            "scale": "scores",
-            "dependence": "linear",
-            "round_integers": False,
-            "exact": False,
-            "rows": "independent",
-        }
-        unusual = differing({key: getattr(self, key) for key in usual}, usual)
-        return {"title": self.title, "form": self.form, "protects": self.protects, **said, **unusual}
+        said = {key: getattr(self, key) for key in (*_OF_UNITS, *_OF_ROWS)} | {"adaptive": adaptive}
+        if self.seasons is not None:
+            said["seasons"] = list(self.seasons)
+        unusual = differing({key: getattr(self, key) for key in _USUAL}, _USUAL)
+        return {"title": self.title, "form": self.form, "protects": self.protects, **_said(**said), **unusual}
 
     def _settle_budget(self) -> None:
         """Fill in what the given numbers mean, and refuse two promises in one plan."""

@@ -2,7 +2,7 @@
 
 An entry of [[columns]] says which columns it is about by `name`, by `names` (a list) or by `match` (a pattern such as
 "sensor_*" over the data's names). A column that one entry names takes no other's; of two patterns the first counts.
-What an entry does not say, [defaults] says for all.
+What an entry does not say, [defaults] says for all. And what is checked of columns and names, and asked about a plan.
 """
 
 from __future__ import annotations
@@ -10,26 +10,36 @@ from __future__ import annotations
 import json
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from hazeglass.bundle.columns import ABSENCE, Column, origins, with_absences
+from hazeglass.bundle.columns import ABSENCE, LEVELLED, Column, origins, with_absences
 from hazeglass.bundle.manifest import SEASON_NAMES, Series
 from hazeglass.bundle.verify import LARGEST_JSON, MOST_FILES
 from hazeglass.compute.text import TextFormat
-from hazeglass.errors import BoundsMissingError, HazeglassError, InputError, PlanError, did_you_mean
+from hazeglass.errors import (
+    BoundsMissingError,
+    DataError,
+    HazeglassError,
+    InputError,
+    PlanError,
+    PrivacyRefusal,
+    did_you_mean,
+)
+from hazeglass.guarantee.gdp import VERY_WEAK_EPSILON, explain
 
 if TYPE_CHECKING:
     from hazeglass.compute.readings import Reading
+    from hazeglass.compute.tables import TableSource
     from hazeglass.publisher.plan import Plan
 
 E = TypeVar("E")
 T = TypeVar("T")
 _WAYS = ("name", "names", "match")
-_WITH_LEVELS = ("ordinal", "categorical", "binary")  # kinds that have no bounds
 _OF_NUMBERS = ("lower", "upper", "transform")
 _MOST_GAPS = 25
 _MOST_COLUMNS = 100_000
@@ -37,6 +47,14 @@ _FEW = 8  # columns alike that are still written one by one
 # At most so many bytes of release.json are about a column, beside its name and reason; about a part; about the rest.
 _LEVEL_BYTES, _COLUMN_BYTES, _PART_BYTES, _OTHER_BYTES, _OTHER_FILES = 10, 560, 170, 1 << 17, 10
 _BLOCK = re.compile(r"(?m)^(?=[ \t]*\[\[columns\]\])")
+_WIDE, _FEW_ROWS = 1000, 5  # a factor between bounds, and rows for each column
+_PEOPLE = re.compile(
+    r"(?i)\b(?:patient|person|people|customer|client|user|household|student|pupil|citizen|employee)s?\b"
+)
+_ID = re.compile(
+    r"[a-z](?:I[dD]|Uuid|UUID)$|(?i:(?:^|[\W_])(?:id|uuid|guid|ssn|iban|e-?mail|phone)$|^(?:customer|patient|person|user|client"
+    r"|subject|participant|household|account|member|student)(?:[_ .-]?(?:no|nr|number|key|code|name))?$)"
+)
 
 
 def patterns(document: Mapping[str, Any]) -> list[str]:
@@ -74,7 +92,6 @@ def expanded(document: Mapping[str, Any], data: Any = None) -> dict[str, Any]:
 def _names_of(data: Any, text: Any) -> Sequence[str]:
     """The names of the data's columns, read as the document says; no cell is."""
     from hazeglass.compute.tables import open_table
-    from hazeglass.compute.text import TextFormat
     from hazeglass.compute.warehouse import closing
 
     with closing(open_table(data, TextFormat(**text) if isinstance(text, dict) else None)) as table:
@@ -94,10 +111,8 @@ def _entries(
     made = []
     for entry in columns:
         own = {key: value for key, value in entry.items() if key not in _WAYS}
-        levelled = "levels" in own or {**defaults, **own}.get("kind") in _WITH_LEVELS
-        common = {
-            key: value for key, value in defaults.items() if not (levelled and key in ("lower", "upper", "transform"))
-        }
+        levelled = "levels" in own or {**defaults, **own}.get("kind") in LEVELLED
+        common = {key: value for key, value in defaults.items() if not (levelled and key in _OF_NUMBERS)}
         about: Iterable[Any] = _named(entry)
         if "match" in entry:
             about = [name for name in names if name not in taken and fnmatchcase(name, str(entry["match"]))]
@@ -153,12 +168,8 @@ def all_of(errors: Sequence[HazeglassError]) -> HazeglassError:
 
 def grouped(entries: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Runs of many entries that differ in nothing but the name, each as one with names."""
-
-    def alike(entry: Mapping[str, Any]) -> str:
-        return repr([(key, value) for key, value in entry.items() if key != "name"])
-
     made: list[dict[str, Any]] = []
-    for _, run in groupby(entries, key=alike):
+    for _, run in groupby(entries, key=lambda entry: repr([pair for pair in entry.items() if pair[0] != "name"])):
         same = [dict(entry) for entry in run]
         if len(same) > _FEW:
             same = [{"names": [entry["name"] for entry in same], **{k: v for k, v in same[0].items() if k != "name"}}]
@@ -171,6 +182,8 @@ def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int
 
     Comments and all other lines stay as they are; an entry of which some names fit becomes two.
     """
+    from hazeglass.publisher.plan_file import toml_value
+
     head, *blocks = _BLOCK.split(text)
     count = 0
     for k, block in enumerate(blocks):
@@ -186,8 +199,8 @@ def filled(text: str, pattern: str, values: Mapping[str, str]) -> tuple[str, int
             blocks[k] = _set(block, values)
         elif fitting:
             count += len(fitting)
-            kept = "" if not others else _set(block, {"names": _list(others)}).rstrip("\n") + "\n\n"
-            blocks[k] = kept + _set(block, {"names": _list(fitting), **values} if others else values)
+            kept = "" if not others else _set(block, {"names": toml_value(others)}).rstrip("\n") + "\n\n"
+            blocks[k] = kept + _set(block, {"names": toml_value(fitting), **values} if others else values)
     return head + "".join(blocks), count
 
 
@@ -202,12 +215,6 @@ def _set(block: str, values: Mapping[str, str]) -> str:
             start, gap = block.rstrip("\n"), len(block) - len(block.rstrip("\n"))
             block = f"{start}\n{key} = {value}" + "\n" * max(1, gap)
     return block
-
-
-def _list(names: Sequence[str]) -> str:
-    from hazeglass.publisher.plan_file import toml_value
-
-    return toml_value(names)
 
 
 def check_describable(plan: Plan, parts: int = 1) -> None:
@@ -270,7 +277,7 @@ def check_names(plan: Plan) -> None:
     if not isinstance(plan.text, TextFormat):
         raise PlanError(f"text must be a hazeglass.TextFormat, got {type(plan.text).__name__}.")
     listed = set(plan.text.names)
-    for name in (*sources, *(one for one in (plan.id_column, plan.period_column) if one is not None)):
+    for name in (*sources, *plan.chosen_by):
         if listed and name not in listed:
             meant = did_you_mean(name, listed) or " Correct one of the two."
             raise PlanError(f"the plan names column {name!r}, which is not among text.names.{meant}")
@@ -280,6 +287,22 @@ def check_names(plan: Plan) -> None:
             raise PlanError(
                 f"column {column.name!r} has the level {min(both)!r}, which text.missing names as a missing cell. "
                 "Remove it from one of the two."
+            )
+
+
+def check_columns(plan: Plan, source: TableSource) -> None:
+    beside = () if plan.series is None else plan.series.sources
+    wanted, times = dict.fromkeys((*origins(plan.columns), *plan.chosen_by, *beside)), Counter(source.names)
+    for name in wanted:
+        if times[name] > 1:
+            raise DataError(f"the plan names column {name!r}, which the data has twice or more. Rename one of them.")
+        if not times[name]:
+            # In a file without a header the names are the cells of its first row: none is said unless others fit.
+            found = sum(other in times for other in wanted)
+            meant = did_you_mean(name, times.keys() - wanted.keys()) if 2 <= found == len(wanted) - 1 else ""
+            raise DataError(
+                f"the plan names column {name!r}, and the data has none of that name.{meant} Check how it is spelled, "
+                "that the data begin with a row of names, and for a text file what the plan's [text] says of it."
             )
 
 
@@ -331,3 +354,45 @@ def check_series(plan: Plan, series: Series) -> None:
             )
         if plan.text.names and name not in plan.text.names:
             raise PlanError(f"the plan names column {name!r}, which is not among text.names. Correct one of the two.")
+
+
+# ------------------------------------------------------------------------------------------------- asked and insisted
+
+
+def names_an_id(name: str) -> bool:
+    """Whether a column is called as columns are that say whose row it is."""
+    return _ID.search(name) is not None
+
+
+def cautions(plan: Plan, rows: int | None = None) -> tuple[str, ...]:
+    """What a careful colleague would ask about a plan, from what it says and from the number of rows."""
+    said = list(explain(plan.guarantee, plan.unit, plan.delta).cautions)
+    if plan.protects in ("entry", "readings", "record") and (found := _PEOPLE.search(plan.title)):
+        said.append(
+            f"The title speaks of {found[0].lower()}, and this plan protects {plan.unit.in_words}. Does one of them "
+            'have several rows? Then use protects = "person" with id_column and max_rows.'
+        )
+    wide = [one.name for one in plan.columns if one.transform is None and 0 < (one.lower or 0) * _WIDE < one.upper]
+    if wide and (plan.form == "table" or plan.scale == "linear"):
+        more = f" and {len(wide) - 1} more" if len(wide) > 1 else ""
+        said.append(
+            f"The bounds of {wide[0]!r}{more} lie a factor of {_WIDE} or more apart: if most values are near the lower "
+            'one, noise hides them. transform = "log" helps, and so do moments with scale = "scores".'
+        )
+    if rows is not None and rows < _FEW_ROWS * len(plan.columns):
+        said.append(f"{rows:,} rows are few for {len(plan.columns)} columns: leave out columns you can do without.")
+    if rows is not None and plan.delta * rows > 1:
+        said.append(
+            f"delta = {plan.delta:g} is more than 1 in {rows:,}: a release could show one whole row in that chance. "
+            "Lower it well below 1 / rows."
+        )
+    return tuple(said)
+
+
+def check_strength(plan: Plan, weak_on_purpose: bool = False) -> None:
+    """A promise that hardly protects is made on purpose or not at all."""
+    if plan.epsilon > VERY_WEAK_EPSILON and not weak_on_purpose:
+        raise PrivacyRefusal(
+            f"{explain(plan.guarantee, plan.unit, plan.delta).cautions[0]} Above {VERY_WEAK_EPSILON:g} a release is "
+            "refused unless you insist with `--weak-on-purpose` (weak_on_purpose=True). Or lower epsilon."
+        )

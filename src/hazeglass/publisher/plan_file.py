@@ -31,114 +31,106 @@ from hazeglass.publisher.plan_columns import collected, expanded, filled, groupe
 
 _WHOLE = ("readings", "max_rows", "persons", "periods", "lags")
 _NUMBER = {"type": "number"}
+_TRUTH = {"type": "boolean"}
+_TEXT = {"type": "string"}
+_NAME = {"type": "string", "minLength": 1, "maxLength": 1000}
 _PUBLISHED = {"type": "string", "minLength": 1, "maxLength": 2000}
-_WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": {"type": "string"}}
+_WORDS_LIST = {"type": "array", "maxItems": 100_000, "items": _TEXT}
+
+
+def _table(*required: str, **properties: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a table with these keys and no others."""
+    needed = {"required": list(required)} if required else {}
+    return {"type": "object", "additionalProperties": False, **needed, "properties": properties}
+
+
+def _whole(least: int, most: int) -> dict[str, Any]:
+    return {"type": "integer", "minimum": least, "maximum": most}
+
 
 PLAN_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["release", "budget", "columns"],
-    "properties": {
-        "release": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["title", "form"],
-            "properties": {
-                "title": {"type": "string", "minLength": 1, "maxLength": 500},
-                "form": {"enum": ["table", "moments", "synthetic"]},
-                "protects": {"enum": list(UNITS)},
-                "readings": {"type": "integer", "minimum": 1, "maximum": 10**9},
-                "id_column": {"type": "string", "minLength": 1, "maxLength": 1000},
-                "max_rows": {"type": "integer", "minimum": 1, "maximum": 10**9},
-                "persons": {"type": "integer", "minimum": 2, "maximum": 10**12},
-                "period_column": {"type": "string", "minLength": 1, "maxLength": 1000},
-                "period": {"type": ["string", "integer"], "minLength": 1, "maxLength": 200},
-                "row_counts": {"enum": ["public"]},
-                "order": {"enum": ["shuffled", "kept"]},
-                "scale": {"enum": ["scores", "linear"]},
-                "dependence": {"enum": ["linear", "curved"]},
-                "adaptive": {"type": "boolean"},
-                "clip_radius": {"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
-                "round_integers": {"type": "boolean"},
-                "exact": {"type": "boolean"},
-                "rows": {"enum": ["independent", "series"]},
-                "lags": {"type": "integer", "minimum": 1, "maximum": MOST_LAGS},
-                "order_column": {"type": "string", "minLength": 1, "maxLength": 1000},
-                "order_step": {"type": ["number", "string"]},
-                "series_column": {"type": "string", "minLength": 1, "maxLength": 1000},
-                "seasons": {"type": "array", "minItems": 1, "items": {"enum": list(SEASONS)}},
-            },
-        },
-        "lifetime": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "periods": {
-                    "type": ["integer", "array"],
-                    "minimum": 2,
-                    "maximum": MOST_PERIODS,
-                    "minItems": 2,
-                    "maxItems": MOST_PERIODS,
-                    "items": {"type": ["string", "integer"], "minLength": 1, "maxLength": 200},
-                },
-            },
-        },
-        "budget": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "epsilon": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
-                "delta": {"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST_DELTA},
-                "mu": {"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
-            },
-        },
-        "publication": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {field.name: _PUBLISHED for field in fields(Publication)},
-        },
-        "text": {
-            "type": "object",
-            "additionalProperties": False,
-            "properties": {
-                "separator": {"type": "string"},
-                "decimal": {"type": "string"},
-                "thousands": {"type": "string"},
-                "dates": {"enum": [*ORDERS]},
-                "encoding": {"type": "string"},
-                "missing": _WORDS_LIST,
-                "header": {"type": "boolean"},
-                "names": _WORDS_LIST,
-                "trim": {"type": "boolean"},
-                "quoted_newlines": {"type": "boolean"},
-            },
-        },
-        "columns": {
+    **_table(
+        "release",
+        "budget",
+        "columns",
+        release=_table(
+            "title",
+            "form",
+            title={"type": "string", "minLength": 1, "maxLength": 500},
+            form={"enum": ["table", "moments", "synthetic"]},
+            protects={"enum": list(UNITS)},
+            readings=_whole(1, 10**9),
+            id_column=_NAME,
+            max_rows=_whole(1, 10**9),
+            persons=_whole(2, 10**12),
+            period_column=_NAME,
+            period={"type": ["string", "integer"], "minLength": 1, "maxLength": 200},
+            row_counts={"enum": ["public"]},
+            order={"enum": ["shuffled", "kept"]},
+            scale={"enum": ["scores", "linear"]},
+            dependence={"enum": ["linear", "curved"]},
+            adaptive=_TRUTH,
+            clip_radius={"anyOf": [{"type": "number", "exclusiveMinimum": 0}, {"const": "private"}]},
+            round_integers=_TRUTH,
+            exact=_TRUTH,
+            rows={"enum": ["independent", "series"]},
+            lags=_whole(1, MOST_LAGS),
+            order_column=_NAME,
+            order_step={"type": ["number", "string"]},
+            series_column=_NAME,
+            seasons={"type": "array", "minItems": 1, "items": {"enum": list(SEASONS)}},
+        ),
+        lifetime=_table(
+            periods={
+                "type": ["integer", "array"],
+                "minimum": 2,
+                "maximum": MOST_PERIODS,
+                "minItems": 2,
+                "maxItems": MOST_PERIODS,
+                "items": {"type": ["string", "integer"], "minLength": 1, "maxLength": 200},
+            }
+        ),
+        budget=_table(
+            epsilon={"type": "number", "exclusiveMinimum": 0, "maximum": 1e6},
+            delta={"type": "number", "exclusiveMinimum": 0, "maximum": LARGEST_DELTA},
+            mu={"type": "number", "exclusiveMinimum": 0, "maximum": 1e3},
+        ),
+        publication=_table(**{field.name: _PUBLISHED for field in fields(Publication)}),
+        text=_table(
+            separator=_TEXT,
+            decimal=_TEXT,
+            thousands=_TEXT,
+            dates={"enum": [*ORDERS]},
+            encoding=_TEXT,
+            missing=_WORDS_LIST,
+            header=_TRUTH,
+            names=_WORDS_LIST,
+            trim=_TRUTH,
+            quoted_newlines=_TRUTH,
+        ),
+        columns={
             "type": "array",
             "minItems": 1,
             "maxItems": 100_000,
-            "items": {
-                "type": "object",
-                "additionalProperties": False,
-                "required": ["name", "kind"],
-                "properties": {
-                    "name": {"type": "string", "minLength": 1, "maxLength": 1000},
-                    "kind": {"enum": list(KINDS)},
-                    "lower": _NUMBER,
-                    "upper": _NUMBER,
-                    "transform": {"enum": list(TRANSFORMS)},
-                    "noise": {"enum": list(NOISES)},
-                    "reason": {"type": "string", "maxLength": 2000},
-                    "levels": {"type": "array"},  # bundle/columns.py says what they must be
-                    "missing": {"enum": list(MISSING)},
-                    "source": {"type": "string", "minLength": 1, "maxLength": 1000},
-                    "part": {"enum": list(PARTS)},
-                    "since": {"type": "string"},
-                },
-            },
+            "items": _table(
+                "name",
+                "kind",
+                name=_NAME,
+                kind={"enum": list(KINDS)},
+                lower=_NUMBER,
+                upper=_NUMBER,
+                transform={"enum": list(TRANSFORMS)},
+                noise={"enum": list(NOISES)},
+                reason={"type": "string", "maxLength": 2000},
+                levels={"type": "array"},  # bundle/columns.py says what they must be
+                missing={"enum": list(MISSING)},
+                source=_NAME,
+                part={"enum": list(PARTS)},
+                since=_TEXT,
+            ),
         },
-    },
+    ),
 }
 
 _PARTS = {"properties": PLAN_SCHEMA["properties"]}  # of a plan, each alone

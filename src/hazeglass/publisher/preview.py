@@ -18,10 +18,9 @@ from hazeglass.features.harmonics import DEGREES, SEASON_SHARE
 from hazeglass.features.marginal import MOST_ROUNDS
 from hazeglass.features.shaping import MOST_STAGES
 from hazeglass.guarantee.gdp import Explanation, GaussianDP, explain
-from hazeglass.publisher.cautions import cautions
 from hazeglass.publisher.moments import design_stages
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.plan_columns import SERIES_KEYS
+from hazeglass.publisher.plan_columns import SERIES_KEYS, cautions
 from hazeglass.publisher.table import TableMechanism
 
 # Without the data, its spread inside the bounds must be supposed: a standard deviation of a third of the half-width

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -26,34 +27,46 @@ from hazeglass.bundle.moments import (
 )
 from hazeglass.bundle.reader import Release, load
 from hazeglass.bundle.sign import read_private_key
-from hazeglass.bundle.synthetic import SyntheticRows, check_synthetic_size, rounding, synthetic_rows, synthetic_width
+from hazeglass.bundle.synthetic import check_synthetic_size, rounding, synthetic_rows, synthetic_width
 from hazeglass.bundle.writer import BundleWriter, check_new, new_folder, repeats
 from hazeglass.compute.engines import Engine, open_engine, spoken
 from hazeglass.compute.places import check_apart
 from hazeglass.compute.tables import open_table
 from hazeglass.compute.warehouse import Warehouse
-from hazeglass.errors import InputError, quotes_no_cell
+from hazeglass.errors import InputError, PrivacyRefusal, quotes_no_cell
+from hazeglass.guarantee.budget import Lifetime
 from hazeglass.guarantee.gdp import explain
 from hazeglass.guarantee.lattice import delta_slack
 from hazeglass.publisher.account import charge_of, charged
-from hazeglass.publisher.cautions import check_strength, names_an_id
 from hazeglass.publisher.ledger import Ledger
-from hazeglass.publisher.lifetime import publish_running, release_before
-from hazeglass.publisher.moments import Drawn, design_stages, most_draws, most_total_variation, publish_moments
+from hazeglass.publisher.moments import (
+    Drawn,
+    design_stages,
+    most_draws,
+    most_total_variation,
+    publish_moments,
+    publish_running,
+    running_stage,
+)
 from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
-from hazeglass.publisher.parts import Buckets, NoisyPiece, bucket_count, spill_beside, write_parts
-from hazeglass.publisher.plan import Plan, check_describable
+from hazeglass.publisher.plan import Plan
+from hazeglass.publisher.plan_columns import check_describable, check_strength, names_an_id
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.table import TableMechanism
-from hazeglass.publisher.warehouse import QueriedRows
+from hazeglass.publisher.table import (
+    Buckets,
+    NoisyPiece,
+    TableMechanism,
+    bucket_count,
+    spill_beside,
+    synthetic_batches,
+    synthetic_schema,
+    write_parts,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["PartWriter", "Rehearsal", "check_design", "describe", "publish", "rehearse", "write_moments", "write_table"]
-
 Progress = Callable[[int], None]
-_LARGEST_WHOLE = 2.0**53  # up to here every whole number is a float of its own
 
 
 @quotes_no_cell
@@ -126,12 +139,67 @@ def _opened(data: Any, plan: Plan, progress: Progress | None) -> Iterator[Rows]:
     """The rows of a table, or, of one in a warehouse, what can be asked for."""
     source = open_table(data, plan.text)
     if isinstance(source, Warehouse):
+        from hazeglass.publisher.warehouse import QueriedRows  # it imports ibis, which few have
+
         if plan.lifetime is not None:
             raise InputError("a [lifetime] is not built for tables that stay in a database. Publish rows from a file.")
         with source.snapshot():
             yield QueriedRows(plan, source, progress)
     else:
         yield Rows(plan, source, progress)
+
+
+def release_before(plan: Plan, after: str | Path | None, *, ledger: bool, simulation: bool) -> Release | None:
+    """The release whose draws this one repeats, verified; refused where the plan does not go on from it."""
+    lifetime = plan.lifetime
+    if lifetime is None:
+        if after is not None:
+            raise InputError(
+                "after names the release of the period before, and the plan has no [lifetime]. Leave it out."
+            )
+        return None
+    if not ledger and not simulation:
+        raise PrivacyRefusal(
+            "releases of a [lifetime] keep one promise together only if each period is drawn once, which a ledger sees "
+            "to. Make one with `hazeglass ledger new --protects person --id-column ...`, and name it."
+        )
+    number = lifetime.step - 1
+    if (after is None) != (number == 0):
+        what = (
+            "is the first, so no release comes before it: leave after out"
+            if after
+            else (f"goes on from that of {lifetime.periods[number - 1]!r}: name that release with after (--after)")
+        )
+        raise InputError(f"the release of period {lifetime.periods[number]!r} {what}.")
+    if after is None:
+        return None
+    release = load(after)
+    _check_same(plan, lifetime, release.manifest, simulation)
+    return release
+
+
+def _check_same(plan: Plan, lifetime: Lifetime, before: Manifest, simulation: bool) -> None:
+    """Refuse to go on from a release that was made otherwise; the ledger compares the plans themselves."""
+    theirs = before.lifetime
+    if theirs is None or theirs.step != lifetime.step - 1:
+        raise InputError(
+            f"after must be the running release of period {lifetime.periods[lifetime.step - 2]!r}, and it is another. "
+            "Name that one."
+        )
+    own, stage = running_stage(plan, plan.persons or 0, lifetime), before.stages[0]
+    facts = [
+        (theirs.column, theirs.periods, theirs.coefficients)
+        == (lifetime.column, lifetime.periods, lifetime.coefficients),
+        (before.unit, before.persons, before.columns) == (plan.unit, plan.persons, plan.columns),
+        (before.mu, before.simulation) == (plan.guarantee.mu, simulation),
+        replace(stage, tau=own.tau, rows=0) == own,
+        math.isclose(stage.tau / theirs.error, own.tau, rel_tol=1e-9),
+    ]
+    if not all(facts):
+        raise InputError(
+            "a release of a [lifetime] must be made as the one before it, and the plan (or this version of hazeglass) "
+            "says otherwise. Change nothing in it but title and period."
+        )
 
 
 @dataclass(frozen=True)
@@ -172,8 +240,8 @@ def rehearse(
         left = None
         if ledger is not None:
             left = Ledger.open(ledger).check(charge_of(plan, before=before))
-        if isinstance(rows, QueriedRows):
-            rows.look()
+        if rows.asked is not None:
+            rows.asked.look()
         else:
             for _ in rows.run(workers, _read):
                 pass
@@ -331,25 +399,6 @@ def write_moments(
         manifest = describe(rows, n, bits, loss, drawn=drawn, synthetic=note)
         note = replace(note, offset=rounding(manifest, released, known))
         made = synthetic_rows(replace(manifest, synthetic=note), released, known)
-        schema = _synthetic_schema(plan)
-        write_parts(_synthetic_batches(made, schema), schema, [], writer, engine)
+        schema = synthetic_schema(plan)
+        write_parts(synthetic_batches(made, schema), schema, [], writer, engine)
     return describe(rows, n, bits, loss, drawn=drawn, synthetic=note)
-
-
-def _synthetic_schema(plan: Plan) -> pa.Schema:
-    import pyarrow as pa
-
-    whole = [column.whole and (plan.round_integers or bool(column.levels)) for column in plan.columns]
-    return pa.schema([(name, pa.int64() if one else pa.float64()) for name, one in zip(plan.names, whole, strict=True)])
-
-
-def _synthetic_batches(made: SyntheticRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    import pyarrow as pa
-
-    for block in made.blocks():
-        columns = [
-            np.clip(np.rint(cells), -_LARGEST_WHOLE, _LARGEST_WHOLE) if pa.types.is_integer(kind) else cells
-            for cells, kind in zip(block.T, schema.types, strict=True)
-        ]
-        arrays = [pa.array(cells).cast(kind) for cells, kind in zip(columns, schema.types, strict=True)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import ibis
 import numpy as np
-import numpy.typing as npt
 
 from hazeglass.bundle.columns import Column
 from hazeglass.bundle.manifest import Series, Stage
@@ -22,6 +22,7 @@ from hazeglass.compute.warehouse import Layers, md5, real
 from hazeglass.features.harmonics import DEGREES
 from hazeglass.features.scores import DRAWS, STEPS
 from hazeglass.features.shaping import LARGEST_LINEAR, LINEAR_STEPS
+from hazeglass.publisher.choice import NEAR, FloatArray, IntArray
 from hazeglass.publisher.expressions import (
     PRIME,
     Search,
@@ -37,11 +38,8 @@ from hazeglass.publisher.expressions import (
 from hazeglass.publisher.marginals import ColumnTable, Encoder, LevelTable
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.rows import filled
-from hazeglass.publisher.stacks import NEAR
 from hazeglass.publisher.sums import inner_radius
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _CHAIN = 24  # terms of a float's sum in one layer: it is added up in order, and deep expressions are refused
 _PIECES = 1 << 23  # of a draw: 256 entries of a leaf times so many places in a step
 
@@ -67,9 +65,7 @@ def add_stage(layers: Layers, plan: Plan, stage: Stage, encoder: Encoder, throug
 
 
 def add_stacks(layers: Layers, series: Series, width: int) -> None:
-    """Rows that end a stack, with features f0, f1... of their own and of the rows before (publisher/stacks.py)."""
-    import ibis
-
+    """Rows that end a stack, with features f0, f1... of their own and of the rows before (publisher/sums.py)."""
     top = layers.top
     rows = ibis.window(group_by=top["series"], order_by=top["place"])
     since = top["place"] - top["place"].lag(1).over(rows)
@@ -168,8 +164,6 @@ def add_leaves(layers: Layers, plan: Plan, start: int, borders: Sequence[FloatAr
     Missing cells have a leaf of their own, a column's last one. A row for each leaf and not a sum for each border,
     because what an engine does for a row then grows with the columns and not with the borders.
     """
-    import ibis
-
     searches = {k: Search.of(_of_cells(plan, k, cuts[1:-1])) for k, cuts in enumerate(borders, start)}
     top, layers.beside = layers.top, ()
     guides = {f"g{k}": search.cell(top[f"x{k}"]) for k, search in searches.items()}
@@ -200,8 +194,6 @@ def _clip(layers: Layers, stage: Stage) -> None:
     rest = [f"q{k}" for k in range(scored, size)]
     if not scored:
         return
-    import ibis
-
     if stage.clipped:
         add_length(layers, scored, rest)
         top, longest = layers.top, real(inner_radius(scored, stage.steps, stage.radius))
@@ -225,15 +217,11 @@ def _same(top: Any, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _between(value: Any, end: float) -> Any:
-    import ibis
-
     return ibis.cases((value < real(-end), real(-end)), (value > real(end), real(end)), else_=value)
 
 
 def _entry(index: Any, table: Any, entries: IntArray, draw: Any) -> Any:
     """The score of a cell: its interval's, or one of DRAWS of it where it is drawn; a missing cell's is drawn."""
-    import ibis
-
     first, drawn = table.first, table.draws > 1
     piece = (draw - draw % _PIECES) // _PIECES
     missing = looked_up(entries[first[-1] : first[-1] + DRAWS], piece)
@@ -311,8 +299,6 @@ def draws_of(key: bytes, columns: int) -> Draws:
 
 def seed_of(key: Any) -> Any:
     """A row's key as a number below PRIME: whole numbers as they are, others by a hash of how they are written."""
-    import ibis
-
     if key.type().is_integer() and not key.type().is_uint64():  # those need not fit 64 bits with a sign
         return ((key.cast("int64") % PRIME + PRIME) % PRIME).coalesce(0)
     digest = md5(key.cast("string"))

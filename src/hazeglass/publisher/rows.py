@@ -16,27 +16,26 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from hazeglass.bundle.columns import ABSENCE, Column, origins
+from hazeglass.bundle.columns import ABSENCE, Column
 from hazeglass.bundle.synthetic import synthetic_width
 from hazeglass.compute.engines import Engine
 from hazeglass.compute.text import BROKEN_LINES, OPEN_LINES
-from hazeglass.errors import DataError, PlanError, did_you_mean
-from hazeglass.publisher.choice import Choice, Fingerprint, choice_of
+from hazeglass.errors import DataError, PlanError
+from hazeglass.publisher.choice import BoolArray, Choice, Fingerprint, FloatArray, Follows, choice_of, read_order
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.plan_columns import readings
-from hazeglass.publisher.stacks import Follows, alike_in_time, read_order
+from hazeglass.publisher.plan_columns import check_columns, readings
 
 if TYPE_CHECKING:  # a preview opens no table, and needs nothing that could
     import pyarrow as pa
 
     from hazeglass.compute.pieces import Partition, Piece
     from hazeglass.compute.tables import TableSource
+    from hazeglass.publisher.warehouse import QueriedRows
 
-FloatArray = npt.NDArray[np.float64]
-BoolArray = npt.NDArray[np.bool_]
 Block = Sequence[FloatArray]  # the plan's columns of some rows, NaN where a cell is missing
 R = TypeVar("R")
 _STEPS = 100  # of progress
+_ALIKE, _FEWEST_ALIKE = 0.4, 100  # correlation with the row before, and rows, from which a hint is given
 Work = Callable[["Cells", int, Iterator[Block]], R]  # the int is the number of rows before the piece
 
 
@@ -45,7 +44,7 @@ class Cells:
     """How the plan reads cells. It holds the plan and no cell, so it can be sent to wherever the rows are.
 
     `key` and `ends` are put in where the rows are: they are secret, and reach them with the piece
-    (:class:`_UsedPiece`). `ends` says which rows of the data end a stack (publisher/stacks.py); None: all that can.
+    (:class:`_UsedPiece`). `ends` says which rows of the data end a stack (publisher/choice.py); None: all that can.
     """
 
     plan: Plan
@@ -226,21 +225,23 @@ class Rows:
         choice = choice_of(self.plan, self.source)
         if choice is not None:
             self._chosen, self._without, sizes = choice, choice.without, choice.used.sizes
-            if self.plan.id_column is not None:
-                self.persons = self.plan.persons or choice.persons
-                if choice.persons > self.persons:
-                    raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+            self._count_persons(choice.persons)
         self._starts = np.cumsum([0, *sizes]).tolist()
         self.n = self._starts[-1]
         series = self.plan.series
         if series is not None and series.sources:
             masks = None if choice is None else choice.used.masks
             self._follows = read_order(self.source, series, self.n, masks)
-        public = {
-            "persons": self.persons,
-            "rows": self.n if self.persons is None or self.plan.form == "table" else None,
-        }
-        for things, number in public.items():
+        self._check_sizes()
+
+    def _count_persons(self, ids: int) -> None:
+        if self.plan.id_column is not None:
+            self.persons = self.plan.persons or ids
+            if ids > self.persons:
+                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
+
+    def _check_sizes(self) -> None:
+        for things, number in (("persons", self.persons), ("rows", self.public_size)):
             if number is not None and number < 2:
                 raise DataError(f"the data must have at least 2 {things}, got {number}.")
 
@@ -256,6 +257,11 @@ class Rows:
             self.unread = own.unread  # of all rows, whichever are used
             empty.intersection_update(own._empty)
         self._empty = sorted(empty, key=self.plan.names.index)
+
+    @property
+    def asked(self) -> QueriedRows | None:
+        """These where they stay in a database, which is asked for sums (publisher/warehouse.py)."""
+        return None
 
     @property
     def public_size(self) -> int:
@@ -326,8 +332,13 @@ class Rows:
 
     def _tell_alike(self) -> None:
         """A hint where rows resemble the ones before them, as they do in time; by the first block alone."""
-        found = alike_in_time(next(self.blocks(), []))
-        if found:
+        found = 0.0
+        for cells in next(self.blocks(), []):
+            here, before = cells[1:], cells[:-1]
+            both = np.isfinite(here) & np.isfinite(before)
+            if both.sum() >= _FEWEST_ALIKE and here[both].std() > 0 and before[both].std() > 0:
+                found = max(found, float(np.corrcoef(here[both], before[both])[0, 1]))
+        if found > _ALIKE:
             _tell(
                 f"publisher only: rows resemble the row before them (correlation {found:.2f} in one column). Are they "
                 'in time? Then rows = "series" gives honest error bars; if they are only sorted, never mind.'
@@ -335,7 +346,8 @@ class Rows:
 
     def tell_publisher(self) -> None:
         """Say what only the publisher may know: how much of the data could not be read."""
-        meant = {one.name: "dates" if one.part or one.since else "levels" for one in self.plan.columns if _worded(one)}
+        worded = [one for one in self.plan.columns if one.levels or one.since]
+        meant = {one.name: "dates" if one.part or one.since else "levels" for one in worded}
         if not self.plan.text.header and all(self.unread[one.name] for one in self.plan.columns if one.part != ABSENCE):
             _tell(
                 "publisher only: every column has a cell that cannot be read. Do the data begin with a line of names?"
@@ -372,28 +384,7 @@ class Rows:
             self._tell_alike()
 
 
-def _worded(column: Column) -> bool:
-    """Whether its cells are words or dates."""
-    return bool(column.levels or column.since)
-
-
 def _tell(sentence: str) -> None:
     """To standard error and nowhere else: no release and no answer may hold it, and no filter makes it an error."""
     sys.stderr.write(f"{sentence}\n")
     sys.stderr.flush()
-
-
-def check_columns(plan: Plan, source: TableSource) -> None:
-    beside = () if plan.series is None else plan.series.sources
-    wanted, times = dict.fromkeys((*origins(plan.columns), *plan.chosen_by, *beside)), Counter(source.names)
-    for name in wanted:
-        if times[name] > 1:
-            raise DataError(f"the plan names column {name!r}, which the data has twice or more. Rename one of them.")
-        if not times[name]:
-            # In a file without a header the names are the cells of its first row: none is said unless others fit.
-            found = sum(other in times for other in wanted)
-            meant = did_you_mean(name, times.keys() - wanted.keys()) if 2 <= found == len(wanted) - 1 else ""
-            raise DataError(
-                f"the plan names column {name!r}, and the data has none of that name.{meant} Check how it is spelled, "
-                "that the data begin with a row of names, and for a text file what the plan's [text] says of it."
-            )

@@ -24,11 +24,8 @@ from hazeglass.compute.text import MISSING_WORDS, TextFormat, guess_text, is_num
 from hazeglass.compute.warehouse import closing, is_warehouse_address
 from hazeglass.compute.workbooks import workbook
 from hazeglass.errors import DataError, HazeglassWarning, PlanError, quotes_no_cell, warn
-from hazeglass.publisher.cautions import names_an_id
-from hazeglass.publisher.plan_columns import collected, grouped
+from hazeglass.publisher.plan_columns import collected, grouped, names_an_id
 from hazeglass.publisher.plan_file import toml_value, write_new_file
-
-__all__ = ["Look", "look_at", "write_scaffold"]
 
 _WHOLE = re.compile(r"[+-]?\d+")
 _TRUTHS = ({"true", "false"}, {"t", "f"}, {"yes", "no"}, {"y", "n"}, {"0", "1"})

@@ -5,7 +5,8 @@ rows are at most so long; replacing one row changes the answer by at most 1 (one
 rounded Gaussian noise of scale max_rows * sqrt(steps) / mu on each answer makes all of them together mu-GDP, however
 the questions depend on the answers (adaptive composition). Only the noisy answers are used and released.
 
-Exact sums of what a stage sees: integers, the same bits whoever adds them up and in whichever order.
+Exact sums of what a stage sees: integers, the same bits whoever adds them up and in whichever order. Of rows in time,
+each with the rows before it as one stack, across blocks and pieces, and across no gap (publisher/choice.py).
 
 Secret all of it. Noise is added in one place, :func:`hazeglass.publisher.moments.add_noise`.
 """
@@ -21,17 +22,14 @@ import numpy.typing as npt
 
 from hazeglass.bundle.manifest import RadiusSearch, Stage
 from hazeglass.compute.engines import Engine
-from hazeglass.errors import InputError, PlanError
-from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian, total_variation
+from hazeglass.errors import InputError
+from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import RADIUS_QUANTILE, Unit, bisect_radius, questions, radius_grid
+from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.marginals import Encoder
-from hazeglass.publisher.noise import BitSource, draw
+from hazeglass.publisher.noise import BitSource, draw, noise_in_rows
 from hazeglass.publisher.rows import Block, Cells, Rows
-from hazeglass.publisher.stacks import Border, PieceEnds, Stacks
-from hazeglass.publisher.warehouse import QueriedRows
 
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _ULP = 2.0**-52  # twice the largest relative error u of one operation
 
 
@@ -95,8 +93,8 @@ def private_radius(rows: Rows, unit: Unit, mu: float, engine: Engine, bits: BitS
 
 def rows_within(rows: Rows, grid: FloatArray, engine: Engine) -> IntArray:
     """How many rows are at most as long as each radius: secret."""
-    if isinstance(rows, QueriedRows):
-        return rows.within(grid)
+    if rows.asked is not None:
+        return rows.asked.within(grid)
     histogram = np.zeros(grid.size + 1, dtype=np.int64)
     for part in rows.run(engine, _PieceLengths(tuple(grid.tolist()))):
         histogram += part
@@ -136,14 +134,9 @@ def search_radius(
 
 
 def answer_noise(unit: Unit, mu: float) -> RoundedGaussian:
-    """The noise on each answer, a whole number of rows wide."""
+    """The noise on each answer."""
     scale = unit.max_rows * math.sqrt(questions(unit)) / mu
-    if not scale <= LARGEST_SCALE / 2:
-        raise PlanError(
-            f"the search for a clip radius would need noise of {scale:.3g} rows, which 64 bits do not hold. Raise the "
-            "budget, or give clip_radius as a number."
-        )
-    return RoundedGaussian(float(math.ceil(scale * (1 + 1e-15))))  # never too little, whatever was rounded
+    return noise_in_rows(scale, "the search for a clip radius", ", or give clip_radius as a number")
 
 
 @dataclass(frozen=True)
@@ -168,8 +161,8 @@ def exact_sums(
     rows: Rows, stage: Stage, encoder: Encoder, engine: Engine, through: FloatArray | None = None
 ) -> tuple[IntArray, IntArray, int]:
     """The secret sums of the stage's rows and of their products, in lattice steps, and how many rows those were."""
-    if isinstance(rows, QueriedRows):
-        return (*rows.sums(stage, encoder, through), rows.stacks if encoder.lags else rows.n)
+    if rows.asked is not None:
+        return (*rows.asked.sums(stage, encoder, through), rows.asked.stacks if encoder.lags else rows.n)
     total, work = Sums.of(stage.size), PieceSums(stage, encoder.without_key(), through)
     border = Border(encoder.lags, rows.ends) if encoder.lags else None
     for found in rows.run(engine, work, encoder.key):
@@ -252,3 +245,80 @@ def _tiles(block: Block, rows: int) -> Iterator[Block]:
     """The block again, some rows at a time."""
     for start in range(0, block[0].size, rows):
         yield [column[start : start + rows] for column in block]
+
+
+# ------------------------------------------------------------------------------------------------------ rows in time
+
+
+def stacked(rows: FloatArray, lags: int) -> FloatArray:
+    """Every row with the `lags` rows before it, feature by feature: x_t, x_t-1, ... of the first, then of the next.
+
+    `rows` holds one row per feature; of w rows in time there are w - lags stacks.
+    """
+    features, width = rows.shape
+    count = max(0, width - lags)
+    shifted = [rows[:, lags - k : lags - k + count] for k in range(lags + 1)]
+    return np.ascontiguousarray(np.stack(shifted, axis=1).reshape(features * (lags + 1), count))
+
+
+@dataclass(frozen=True, eq=False)
+class PieceEnds:
+    """The first and the last rows of a piece, at most as many as there are lags, for stacks across its borders."""
+
+    first: FloatArray
+    last: FloatArray
+    rows: int
+
+
+class Stacks:
+    """Stacks of the rows of one piece, which come tile by tile."""
+
+    def __init__(self, lags: int, start: int, ends: npt.NDArray[np.uint8] | None) -> None:
+        self._lags, self._at, self._packed = lags, start, ends
+        self._rows, self._first, self._last = 0, np.zeros((0, 0)), np.zeros((0, 0))
+
+    def after(self, tile: FloatArray) -> FloatArray:
+        """The stacks that end in these rows, as far as all of their rows are in this piece."""
+        if not self._rows:
+            self._first = self._last = tile[:, :0]
+        if self._first.shape[1] < self._lags:
+            self._first = np.hstack([self._first, tile[:, : self._lags - self._first.shape[1]]])
+        joined = np.hstack([self._last, tile])
+        begin = self._at + self._rows - self._last.shape[1] + self._lags
+        self._rows += tile.shape[1]
+        self._last = joined[:, max(0, joined.shape[1] - self._lags) :].copy()
+        return _whole(stacked(joined, self._lags), begin, self._packed)
+
+    @property
+    def ends(self) -> PieceEnds:
+        """What stacks across the borders need."""
+        return PieceEnds(self._first, self._last, self._rows)
+
+
+class Border:
+    """Stacks of rows of several pieces, which come in order."""
+
+    def __init__(self, lags: int, ends: npt.NDArray[np.uint8] | None) -> None:
+        self._lags, self._packed, self._rows = lags, ends, 0
+        self._last: FloatArray | None = None
+
+    def across(self, piece: PieceEnds) -> FloatArray:
+        """The stacks that end in this piece and begin before it."""
+        last = piece.last[:, :0] if self._last is None else self._last
+        if not piece.rows:
+            return stacked(last, self._lags)[:, :0]
+        joined = np.hstack([last, piece.first])
+        begin = self._rows - last.shape[1] + self._lags
+        self._rows += piece.rows
+        kept = piece.last if piece.rows >= self._lags else np.hstack([last, piece.last])
+        self._last = kept[:, max(0, kept.shape[1] - self._lags) :]
+        return _whole(stacked(joined, self._lags), begin, self._packed)
+
+
+def _whole(stacks: FloatArray, begin: int, packed: npt.NDArray[np.uint8] | None) -> FloatArray:
+    """Those that no gap goes through; the first of them ends in the row with the number `begin`."""
+    if packed is None or not stacks.shape[1]:
+        return stacks
+    first, last = begin // 8, (begin + stacks.shape[1] + 7) // 8
+    kept = np.unpackbits(packed[first:last])[begin - 8 * first :][: stacks.shape[1]].astype(bool)
+    return stacks if kept.all() else np.ascontiguousarray(stacks[:, kept])

@@ -13,29 +13,34 @@ import hashlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import ibis
 import numpy as np
-import numpy.typing as npt
 
 from hazeglass.bundle.columns import Column, origins
+from hazeglass.bundle.manifest import Series, Stage
 from hazeglass.compute.engines import Engine
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.warehouse import Layers, Warehouse, md5, real
 from hazeglass.errors import DataError, PlanError, PrivacyRefusal
+from hazeglass.publisher.choice import FloatArray, IntArray
 from hazeglass.publisher.expressions import cell, clamped, one_if
+from hazeglass.publisher.marginals import Encoder
 from hazeglass.publisher.plan import Plan
-from hazeglass.publisher.plan_columns import readings
-from hazeglass.publisher.rows import Block, R, Rows, Work, check_columns
+from hazeglass.publisher.plan_columns import check_columns, readings
+from hazeglass.publisher.queries import (
+    Draws,
+    add_leaves,
+    add_length,
+    add_stacks,
+    add_stage,
+    draws_of,
+    on_public_scale,
+    seed_of,
+)
+from hazeglass.publisher.rows import Block, R, Rows, Work
 
-if TYPE_CHECKING:
-    from hazeglass.bundle.manifest import Series, Stage
-    from hazeglass.publisher.marginals import Encoder
-    from hazeglass.publisher.queries import Draws
-
-__all__ = ["QueriedRows"]
-
-FloatArray = npt.NDArray[np.float64]
-IntArray = npt.NDArray[np.int64]
 _FAR = 1e100  # no place is farther
 _NEAREST = 1e-100  # nor may a bound be nearer to 0: squares would be numbers that PostgreSQL refuses
 _AT_ONCE = 1500  # sums of one query; PostgreSQL gives at most 1,664 columns
@@ -47,7 +52,6 @@ class QueriedRows(Rows):
 
     source: Warehouse
     stacks: int = field(init=False, default=0)
-    _read: list[Any] = field(init=False, default_factory=list)
     _looked: bool = field(init=False, default=False)
 
     def __post_init__(self) -> None:
@@ -55,13 +59,13 @@ class QueriedRows(Rows):
         check_columns(self.plan, self.source)
         self._starts, self._chosen = [], None
         self.n, self._without, ids = self._sizes()
-        if self.plan.id_column is not None:
-            self.persons = self.plan.persons or ids
-            if ids > self.persons:
-                raise DataError(f"the plan says that there are {self.persons} persons, and the data has more ids.")
-        number, things = (self.n, "rows") if self.persons is None else (self.persons, "persons")
-        if number < 2:
-            raise DataError(f"the data must have at least 2 {things}, got {number}.")
+        self._count_persons(ids)
+        self._check_sizes()
+
+    @property
+    def asked(self) -> QueriedRows:
+        """These."""
+        return self
 
     def run(self, engine: Engine, work: Work[R], key: bytes = b"") -> Iterator[R]:
         """Refused: no row comes here."""
@@ -92,8 +96,6 @@ class QueriedRows(Rows):
 
     def _counts(self, start: int, borders: Sequence[FloatArray]) -> list[IntArray]:
         """Of these columns: a cell is looked up in its leaf, and leaves are counted, each once for all columns."""
-        from hazeglass.publisher.queries import add_leaves
-
         layers = self._cells()
         first = [0, *np.cumsum([cuts.size for cuts in borders]).tolist()]
         add_leaves(layers, self.plan, start, borders, first)
@@ -105,8 +107,6 @@ class QueriedRows(Rows):
 
     def within(self, grid: FloatArray) -> IntArray:
         """How many rows, on the public scale, are at most as long as each radius: secret."""
-        from hazeglass.publisher.queries import add_length, on_public_scale
-
         layers = self._cells()
         layers.add(**{f"v{k}": on_public_scale(layers.top, self.plan, k) for k in range(len(self.plan.columns))})
         add_length(layers, len(self.plan.columns))
@@ -120,8 +120,6 @@ class QueriedRows(Rows):
 
     def sums(self, stage: Stage, encoder: Encoder, through: FloatArray | None) -> tuple[IntArray, IntArray]:
         """The secret sums of the stage's rows and of their products, in lattice steps."""
-        from hazeglass.publisher.queries import add_stage, draws_of
-
         layers = self._cells(draws_of(encoder.key, len(self.plan.columns)) if encoder.key else None)
         add_stage(layers, self.plan, stage, encoder, through)
         size = stage.size
@@ -197,10 +195,6 @@ class QueriedRows(Rows):
 
     def _places(self, series: Series) -> dict[str, Any]:
         """When a row was taken, and the series that it belongs to: NULL where that is unknown."""
-        import ibis
-
-        from hazeglass.compute.readings import Reading
-
         order = self.source.table[series.order_column]
         number = Column(str(series.order_column), "continuous", lower=-_FAR, upper=_FAR)
         place = clamped(cell(order, Reading(number.name), number, self.plan.text, self.source.engine), number)
@@ -211,8 +205,6 @@ class QueriedRows(Rows):
 
     def _sizes_in_time(self, series: Series) -> int:
         """How many rows there are; of stacks :attr:`stacks`. A row's place is its order and series cell."""
-        from hazeglass.publisher.queries import add_stacks
-
         layers = self._base()
         top = layers.top
         placed = top["place"].notnull() & top["series"].notnull()
@@ -251,8 +243,6 @@ class QueriedRows(Rows):
 
     def _cells(self, draws: Draws | None = None) -> Layers:
         """Every column's cell as a float within its bounds, NULL where it is missing."""
-        from hazeglass.publisher.queries import seed_of
-
         layers, plan = self._base(), self.plan
         top, made = layers.top, readings(plan.columns)
         found: dict[str, Any] = {}
@@ -353,8 +343,6 @@ def _check_plan(plan: Plan, source: Warehouse) -> None:
 
 def _identity(person: Any, plan: Plan, what: str = "id column") -> Any:
     """Who a row belongs to, as the engine compares; of words that say so, to no one."""
-    import ibis
-
     kind = person.type()
     if kind.is_string():
         missing = person.strip().isin(["", *plan.text.missing])
@@ -367,6 +355,4 @@ def _identity(person: Any, plan: Plan, what: str = "id column") -> Any:
 
 
 def _row_number(person: Any, order: Sequence[Any], also: Sequence[Any] = ()) -> Any:
-    import ibis
-
     return ibis.row_number().over(ibis.window(group_by=[person, *also], order_by=order))

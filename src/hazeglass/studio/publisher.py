@@ -199,9 +199,9 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     from hazeglass.guarantee.gdp import explain
     from hazeglass.present.statement import FORMS
     from hazeglass.publisher.account import charge_of
-    from hazeglass.publisher.cautions import check_strength
     from hazeglass.publisher.ledger import Ledger
     from hazeglass.publisher.plan import Plan
+    from hazeglass.publisher.plan_columns import check_strength
 
     plan = Plan.from_dict(document)
     check_strength(plan)
