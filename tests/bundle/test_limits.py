@@ -1,5 +1,6 @@
 """A release that is too large, too odd or incomplete is refused before anything of it is used."""
 
+import errno
 import math
 import os
 import subprocess
@@ -14,7 +15,7 @@ import hazeglass as hg
 from hazeglass.bundle import transport, verify
 from hazeglass.bundle.verify import parse_manifest
 from hazeglass.bundle.writer import new_folder
-from hazeglass.errors import BundleError, OutputError
+from hazeglass.errors import BundleError, InputError, OutputError
 
 from .forgery import reseal, write_part
 
@@ -221,6 +222,30 @@ def test_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
     monkeypatch.setattr("pathlib.Path.mkdir", full)
     with pytest.raises(OutputError, match=r"cannot write beside .*No space left"), new_folder(tmp_path / "out"):
         pass
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EPERM, errno.EIO])
+def test_a_file_that_cannot_be_read_is_not_told_as_a_place_that_cannot_be_written(tmp_path, number):
+    """The data often lie beside the results."""
+    why = os.strerror(number)
+    for name, message in (
+        (str(tmp_path / "meters.csv"), rf"meters\.csv' cannot be opened: {why}\. See that it may be read"),
+        (os.fsencode(tmp_path / "meters.csv"), rf"meters\.csv' cannot be opened: {why}\. See that it may be read"),
+        (None, rf"cannot write .*out', or cannot read what it is made from: {why}\. Look at both"),
+    ):
+        with pytest.raises(InputError, match=message) as refusal, new_folder(tmp_path / "out"):
+            raise OSError(number, why, name)
+        assert refusal.value.exit_status == 2
+        assert not isinstance(refusal.value, OutputError)
+        assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_place_that_cannot_be_written_is_told_as_one(tmp_path, number):
+    said = rf"cannot write .*out': {os.strerror(number)}\. Make room"
+    with pytest.raises(OutputError, match=said), new_folder(tmp_path / "out") as folder:
+        raise OSError(number, "no", None if number == errno.ENOSPC else str(folder / "data" / "part-00000.parquet"))
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("name", ["data/open-me.parquet", "data/part-1.parquet", "data/part-00001.parquet"])

@@ -1,6 +1,7 @@
 """Every line of a CSV file is a row and is read alone: no cell, quote or byte changes how another line is read."""
 
 import csv
+import errno
 import gzip
 import time
 from collections import Counter
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import hazeglass as hg
 from hazeglass.compute import lines
 from hazeglass.compute.lines import BROKEN_LINES, LineReader, _carriage_returns_as_letters, csv_header, line_pieces
 from hazeglass.compute.places import Place
@@ -162,6 +164,45 @@ def test_packed_files_and_tabs(tmp_path, monkeypatch):
     np.testing.assert_array_equal(found[-2:], [[NAN, NAN], [3, 4]])
     (tmp_path / "x.tsv").write_text("a\tb\n1\t2\n")
     np.testing.assert_array_equal(read(tmp_path / "x.tsv"), [[1, 2]])
+
+
+class Failing:
+    """A file on a disk that breaks behind the first bytes."""
+
+    def __init__(self, file, good):
+        self.file, self.left = file, good
+
+    def read(self, size):
+        self.left -= 1
+        if self.left < 0:
+            raise OSError(errno.EIO, "Input/output error")
+        return self.file.read(size)
+
+    def seek(self, at):
+        self.file.seek(at)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.file.close()
+
+
+@pytest.mark.parametrize("good", range(6))
+def test_a_file_whose_disk_breaks_is_named_wherever_it_is_read(make_plan, tmp_path, monkeypatch, good):
+    """Told by the system alone, it was taken for a place that cannot be written."""
+    (tmp_path / "meters.csv").write_text("a,b,c\n" + "1,2,3\n" * 100)
+    opened, reads = Place._opened, [good]
+
+    def broken(place, how, **options):
+        reads[0] -= 1
+        return Failing(opened(place, how, **options), good=1 if reads[0] >= 0 else 0)
+
+    monkeypatch.setattr(lines, "RANGE_BYTES", 200)
+    monkeypatch.setattr(Place, "_opened", broken)
+    with pytest.raises(DataError, match=r"meters\.csv cannot be read to its end; it may be damaged or out of reach"):
+        hg.publish(tmp_path / "meters.csv", make_plan(), tmp_path / "out", engine="serial")
+    assert [path.name for path in tmp_path.iterdir()] == ["meters.csv"]
 
 
 def test_a_file_without_a_header_takes_the_plans_names(tmp_path):

@@ -18,7 +18,7 @@ from hazeglass._files import check_name, flush
 from hazeglass.bundle.catalogue import derived, json_pieces
 from hazeglass.bundle.manifest import CellNoise, Manifest, Part
 from hazeglass.bundle.sign import SIGNATURE
-from hazeglass.errors import OutputError
+from hazeglass.errors import InputError, OutputError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 CHECKSUMS = "SHA256SUMS"
 _PART_CELLS, _MOST_PART_ROWS, _ROW_GROUP = 1 << 22, 1 << 20, 1 << 16
 _LARGEST_DICTIONARY = 1 << 30
-_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.EIO)
+_NO_ROOM = (errno.ENOSPC, errno.EFBIG, errno.EROFS, getattr(errno, "EDQUOT", errno.ENOSPC))  # writing alone ends so
+_NO_ACCESS = (errno.EACCES, errno.EPERM, errno.EIO)  # reading does as well
 # Nothing but columns: not compressed, so that a file's size tells a reader how much can come out of it, no statistics
 # that could contradict the values, and no schema in words of Arrow's own beside the one of Parquet.
 PLAIN_PARQUET = {"compression": "none", "write_statistics": False, "store_schema": False}
@@ -77,12 +78,25 @@ def new_folder(out: str | Path) -> Iterator[Path]:
         flush(parent)
     except BaseException as error:
         shutil.rmtree(temporary, ignore_errors=True)
-        if isinstance(error, OSError) and error.errno in _NO_ROOM:
-            raise OutputError(
-                f"cannot write {str(out)!r}: {os.strerror(error.errno)}. Make room, or name a place with more; where a "
-                "ledger was charged, noise may have been drawn and the charge stays."
-            ) from None
+        if isinstance(error, OSError) and error.errno in (*_NO_ROOM, *_NO_ACCESS):
+            raise _refusal(error, temporary, out) from None
         raise
+
+
+def _refusal(error: OSError, folder: Path, out: str | Path) -> InputError:
+    """What the system refused, in one sentence: to write the results, or to read what they are made from.
+
+    It names the file it would not open; of one that is open already it does not say which it was.
+    """
+    why = os.strerror(error.errno or 0)
+    charge = "where a ledger was charged, noise may have been drawn and the charge stays."
+    named = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else None
+    place = folder if named is None else Path(named).absolute()
+    if error.errno in _NO_ROOM or (named is not None and (place == folder.parent or place.is_relative_to(folder))):
+        return OutputError(f"cannot write {str(out)!r}: {why}. Make room, or name a place with more; {charge}")
+    if named is not None:
+        return InputError(f"{named!r} cannot be opened: {why}. See that it may be read, and run this again; {charge}")
+    return InputError(f"cannot write {str(out)!r}, or cannot read what it is made from: {why}. Look at both; {charge}")
 
 
 def _make(folder: Path, out: str | Path) -> None:

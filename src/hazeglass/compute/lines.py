@@ -124,7 +124,7 @@ class Lines:
         with self.place.open_file() as file:
             file.seek(self.start)
             left = stop - self.start
-            while left > 0 and (chunk := file.read(min(left, _LONGEST_LINE))):
+            while left > 0 and (chunk := _read(file, self.place, min(left, _LONGEST_LINE))):
                 yield chunk
                 left -= len(chunk)
 
@@ -150,7 +150,7 @@ def _line_start(place: Place, start: int) -> int | None:
     stop = start + RANGE_BYTES
     with place.open_file() as file:
         file.seek(start - 1)
-        while start < stop and (chunk := bytes(file.read(min(_PEEK_BYTES, stop - start)))):
+        while start < stop and (chunk := _read(file, place, min(_PEEK_BYTES, stop - start))):
             if (found := chunk.find(b"\n")) >= 0:
                 return start + found
             start += len(chunk)
@@ -166,7 +166,7 @@ def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
     decoder = None if _is_utf8(text) else codecs.getincrementaldecoder(text.encoding)("replace")
     with place.open_stream() as stream:
         try:
-            while chunk := _read(stream, place):
+            while chunk := _read(stream, place, _CHUNK_BYTES):
                 yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8")
             if decoder is not None:  # half a character may have taken the last newline with it
                 rest = bytes(decoder.getstate()[0])
@@ -175,9 +175,9 @@ def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
             raise DataError(f"{place.name} does not begin as a file in {text.encoding} does.") from None
 
 
-def _read(stream: Any, place: Place) -> bytes:
+def _read(stream: Any, place: Place, most: int) -> bytes:
     try:
-        return bytes(stream.read(_CHUNK_BYTES))
+        return bytes(stream.read(most))
     except OSError:
         raise DataError(f"{place.name} cannot be read to its end; it may be damaged or out of reach.") from None
 
