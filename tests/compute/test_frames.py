@@ -2,6 +2,7 @@
 
 import io
 import re
+import tracemalloc
 import warnings
 import zipfile
 
@@ -171,6 +172,127 @@ def test_how_the_letters_of_a_cell_look_keeps_no_workbook_from_being_read(tmp_pa
 def test_a_workbook_that_openpyxl_wrote_with_half_a_character_is_read(tmp_path):
     path = workbook(tmp_path / "d.xlsx", [["a", "b"], [1, "\ud800"], [2, "\uffff"], [3, 6]])
     assert read(path) == {"a": [1.0, 2.0, 3.0], "b": [None, None, 6.0]}
+
+
+def parts_of(path):
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def packed(path, parts):
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    return str(path)
+
+
+def refusal_of(path):
+    with pytest.raises(DataError) as refusal:
+        read(str(path))
+    assert refusal.value.exit_status == 2
+    said = str(refusal.value)
+    assert re.fullmatch(r"d\.xlsx [^\n]*; save it anew as \.xlsx or \.csv\.", said)
+    return said
+
+
+LAUGHS = "".join(f'<!ENTITY a{k} "{f"&a{k - 1};" * 10}">' for k in range(1, 12))
+STYLES = {
+    "nothing": b"",
+    "no XML": b"<styleSheet",
+    "half a file": lambda good: good[: len(good) // 2],
+    "a number that is none": lambda good: good.replace(b'numFmtId="0"', b'numFmtId="secret"'),
+    "a size that is none": lambda good: good.replace(b'<sz val="11"', b'<sz val="secret"'),
+    "laughs": f'<!DOCTYPE a [<!ENTITY a0 "ha">{LAUGHS}]><a>&a11;</a>'.encode(),
+}
+
+
+@pytest.mark.parametrize("name", STYLES)
+def test_a_damaged_style_sheet_is_one_sentence(tmp_path, name):
+    parts, new = parts_of(workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4]])), STYLES[name]
+    good = parts["xl/styles.xml"]
+    parts["xl/styles.xml"] = new(good) if callable(new) else new
+    assert parts["xl/styles.xml"] != good
+    said = refusal_of(packed(tmp_path / "d.xlsx", parts))
+    assert "cannot be read as an Excel workbook" in said
+    assert "secret" not in said
+
+
+@pytest.mark.parametrize("styles", [b"<html/>", b"<a>" * 100_000 + b"</a>" * 100_000], ids=["none", "very deep"])
+def test_a_style_sheet_that_says_nothing_ends_no_reading(tmp_path, styles):
+    parts = parts_of(workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4]]))
+    assert read(packed(tmp_path / "d.xlsx", {**parts, "xl/styles.xml": styles})) == {"a": [1.0], "b": [4.0]}
+
+
+def test_a_workbook_that_unpacks_to_more_than_cells_do_is_not_opened(tmp_path, monkeypatch):
+    parts = parts_of(workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [2, 5], [3, 6]]))
+    path = packed(tmp_path / "d.xlsx", {**parts, "xl/sharedStrings.xml": b" " * (8 << 20)})
+    assert read(path)["a"] == [1.0, 2.0, 3.0]
+    monkeypatch.setattr("hazeglass.compute.workbooks._FREE_BYTES", 1 << 20)
+    assert "would unpack to 8,4" in refusal_of(path)
+    monkeypatch.setattr("hazeglass.compute.workbooks._LARGEST_GROWTH", 1000)
+    assert read(path)["a"] == [1.0, 2.0, 3.0]
+    monkeypatch.setattr("hazeglass.compute.workbooks._LARGEST_OTHER_PART", 10_000)
+    path = packed(tmp_path / "d.xlsx", {**parts, "xl/styles.xml": parts["xl/styles.xml"] + b" " * 10_000})
+    assert "has a part beside its cells of more than 10,000 bytes" in refusal_of(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_workbook_that_is_packed_without_a_bound_is_not_opened(tmp_path, method):
+    parts = parts_of(workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4]]))
+    with zipfile.ZipFile(tmp_path / "d.xlsx", "w", method) as file:
+        for name, part in parts.items():
+            file.writestr(name, part)
+    assert "packed otherwise than workbooks are" in refusal_of(tmp_path / "d.xlsx")
+
+
+def test_a_part_that_says_it_is_smaller_than_it_is_does_not_fill_the_memory(tmp_path):
+    parts = parts_of(workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4]]))
+    name, size = "xl/styles.xml", 96 << 20
+    path = packed(tmp_path / "d.xlsx", {**parts, name: b" " * size})
+    raw = (tmp_path / "d.xlsx").read_bytes()
+    assert raw.count(size.to_bytes(4, "little")) == 2
+    (tmp_path / "d.xlsx").write_bytes(raw.replace(size.to_bytes(4, "little"), (1000).to_bytes(4, "little")))
+    tracemalloc.start()
+    try:
+        refusal_of(path)
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_row_of_a_number_that_no_sheet_has_makes_no_rows(tmp_path):
+    parts = parts_of(workbook(tmp_path / "d.xlsx", [["a", "b"], [1, 4], [2, 5]]))
+    sheet = "xl/worksheets/sheet1.xml"
+    for number, rows in (("9", 8), ("1048576", 2**20 - 1), ("1048577", None), ("2000000000", None)):
+        changed = parts[sheet].replace(b'<row r="3"', f'<row r="{number}"'.encode()).replace(b'r="A3"', b"")
+        path = packed(tmp_path / "d.xlsx", {**parts, sheet: changed.replace(b'r="B3"', b"")})
+        if rows is None:
+            assert f"has a row of number {int(number):,}" in refusal_of(path)
+        else:
+            found = read(path)["a"]
+            assert (len(found), found[-1]) == (rows, 2.0)
+
+
+def test_cells_beyond_the_names_take_no_memory(tmp_path):
+    rows = [["a", "b"], *([k, 4.0] for k in range(1000))]
+    parts = parts_of(workbook(tmp_path / "d.xlsx", rows))
+    sheet = "xl/worksheets/sheet1.xml"
+    wide = re.sub(rb'<row r="(\d{2,})"(.*?)</row>', rb'<row r="\1"\2<c r="ZZZ\1"><v>1</v></c></row>', parts[sheet])
+    path = packed(tmp_path / "d.xlsx", {**parts, sheet: wide})
+    tracemalloc.start()
+    try:
+        assert read(path) == {"a": [float(k) for k in range(1000)], "b": [4.0] * 1000}
+        assert tracemalloc.get_traced_memory()[1] < 16 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_row_of_too_many_elements_is_refused_and_many_rows_are_not(tmp_path, monkeypatch):
+    monkeypatch.setattr("hazeglass.compute.workbooks._MOST_ELEMENTS", 50)
+    rows = [[f"c{k}" for k in range(12)], *([1] * 12 for _ in range(100))]
+    assert len(read(workbook(tmp_path / "d.xlsx", rows))["c3"]) == 100
+    rows.append([1] * 30)
+    assert "has a row or a text of more parts than one has" in refusal_of(workbook(tmp_path / "d.xlsx", rows))
 
 
 def test_the_first_cell_of_text_without_a_header_never_says_what_standard_input_is(monkeypatch):

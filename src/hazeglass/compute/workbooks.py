@@ -1,7 +1,9 @@
 """Excel workbooks: the first sheet, of which every cell is read by itself, as a CSV's are.
 
 openpyxl reads the rest. By itself it gives a sheet up at the first cell it cannot read: "NaN" where a number should be,
-a date that is none, half a character that openpyxl wrote itself. Here such a cell is missing.
+a date that is none, half a character that openpyxl wrote itself. Here such a cell is missing. What is no cell (the list
+of parts, how cells look) openpyxl reads as a whole: damage there ends the reading in one sentence. A workbook is an
+archive, and a small one may unpack to fill the memory, so what is unpacked and what is held of it is bounded.
 """
 
 from __future__ import annotations
@@ -21,6 +23,15 @@ _NO_CHARACTER = re.compile(
     rb"[\0-\x08\x0b\x0c\x0e-\x1f]|\xed[\xa0-\xbf][\x80-\xbf]|\xef\xbf[\xbe\xbf]|&#(?:[0-9]+|x[0-9a-fA-F]+);"
 )
 _REPLACEMENT = "\ufffd".encode()
+_FREE_BYTES, _LARGEST_GROWTH = 512 << 20, 100  # what unpacks to more than both was made to fill a memory
+_LARGEST_OTHER_PART = 64 << 20  # of one that is read as a whole
+_MOST_ROWS, _MOST_CELLS = 1 << 20, 1 << 29  # the first is Excel's own
+_MOST_ELEMENTS = 1 << 20  # of a row, which has at most 16,384 cells
+_CHUNK = 1 << 20
+
+
+class _RefusedError(Exception):
+    """What is wrong with a workbook, behind its name."""
 
 
 def workbook(place: Place) -> tuple[tuple[str, ...], list[list[Any]]]:
@@ -40,6 +51,8 @@ def workbook(place: Place) -> tuple[tuple[str, ...], list[list[Any]]]:
             names, *rows = list(_rows(_as_xml(file))) or [[]]
     except (DataError, MemoryError):
         raise
+    except _RefusedError as refusal:
+        raise DataError(f"{place.name} {refusal}; save it anew as .xlsx or .csv.") from None
     except Exception:  # damaged files fail in many ways, some of which quote a cell
         raise DataError(f"{place.name} cannot be read as an Excel workbook; save it anew as .xlsx or .csv.") from None
     while names and names[-1] is None:
@@ -57,7 +70,6 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
     """
     from openpyxl.reader.excel import SHARED_STRINGS, ExcelReader
     from openpyxl.worksheet._reader import DATA_TAG, ROW_TAG, WorkSheetParser
-    from openpyxl.xml.functions import iterparse
 
     class Reader(ExcelReader):  # type: ignore[misc]
         def read_strings(self) -> None:
@@ -65,6 +77,9 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
             if (part := self.package.find(SHARED_STRINGS)) is not None:
                 with self.archive.open(part.PartName[1:]) as source:
                     self.shared_strings = _words(source)
+
+        def read_chartsheet(self, sheet: Any, rel: Any) -> None:
+            """A sheet that is a chart holds no cells."""
 
     class Parser(WorkSheetParser):  # type: ignore[misc]
         col_counter: int
@@ -83,6 +98,7 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
                 return dict(super().parse_cell(element))
 
     reader = Reader(file, read_only=True, data_only=True, keep_links=False)
+    reader.archive = _Archive(file)
     reader.read()
     book = reader.wb
     sheet = book.worksheets[0]
@@ -95,35 +111,82 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
             date_formats=book._date_formats,
             timedelta_formats=book._timedelta_formats,
         )
-        last = 0
-        for _, element in iterparse(source):
-            if element.tag == DATA_TAG:  # what stands behind the cells is about how they look
-                return
-            if element.tag != ROW_TAG:
-                continue
+        last, width = 0, None
+        for element in _elements(source, ROW_TAG, DATA_TAG):  # what stands behind the cells is about how they look
             number, cells = parser.parse_row(element)
-            element.clear()
+            if number > _MOST_ROWS or number * (width or 0) > _MOST_CELLS:
+                raise _RefusedError(f"has a row of number {number:,}, more than one with {width or 0:,} columns may")
             for _ in range(last + 1, number):
                 yield []
             last = max(last, number)
-            row = [None] * max((cell["column"] for cell in cells), default=0)
+            longest = max((cell["column"] for cell in cells), default=0)
+            width = longest if width is None else width  # beyond the names nothing is read
+            row = [None] * min(longest, width)
             for cell in cells:
-                row[cell["column"] - 1] = cell["value"]
+                if cell["column"] <= width:
+                    row[cell["column"] - 1] = cell["value"]
             yield row
 
 
 def _words(source: BinaryIO) -> list[str]:
     """The shared strings of a workbook: each in one piece, or in runs of letters that look alike."""
     from openpyxl.xml.constants import SHEET_MAIN_NS
-    from openpyxl.xml.functions import iterparse
 
     words, tag = [], f"{{{SHEET_MAIN_NS}}}"
-    for _, element in iterparse(source):
-        if element.tag == f"{tag}si":
-            letters = (*element.findall(f"{tag}t"), *element.findall(f"{tag}r/{tag}t"))
-            words.append("".join(one.text or "" for one in letters).replace("x005F_", ""))
-            element.clear()
+    for element in _elements(source, f"{tag}si"):
+        letters = (*element.findall(f"{tag}t"), *element.findall(f"{tag}r/{tag}t"))
+        words.append("".join(one.text or "" for one in letters).replace("x005F_", ""))
     return words
+
+
+def _elements(source: BinaryIO, wanted: str, last: str = "") -> Iterator[Any]:
+    """The elements of a name, up to the end of one of another; whatever has been seen is let go of."""
+    from openpyxl.xml.functions import iterparse
+
+    around: list[Any] = []
+    inside = held = 0
+    for event, element in iterparse(source, ("start", "end")):
+        if event == "start":
+            around.append(element)
+            inside += element.tag == wanted
+            held += inside > 0
+            if held > _MOST_ELEMENTS:
+                raise _RefusedError("has a row or a text of more parts than one has")
+            continue
+        around.pop()
+        if element.tag == last:
+            return
+        if element.tag == wanted:
+            inside -= 1
+            held = 0
+            yield element
+        if not inside and around:
+            around[-1].clear()
+
+
+class _Archive(zipfile.ZipFile):
+    """A workbook whose parts are unpacked a little at a time, so that none becomes larger than it says it is."""
+
+    def open(self, *args: Any, **options: Any) -> Any:
+        """A part."""
+        part: Any = super().open(*args, **options)
+        part.MAX_N = _CHUNK  # of a read of all; zipfile would unpack 2 GiB before it looks at what the part says
+        return part
+
+    def read(self, name: Any, pwd: bytes | None = None) -> bytes:
+        """A part as a whole, as openpyxl reads those that are no cells."""
+        if self.getinfo(name).file_size > _LARGEST_OTHER_PART:
+            raise _RefusedError(f"has a part beside its cells of more than {_LARGEST_OTHER_PART:,} bytes")
+        return super().read(name, pwd)
+
+
+def _check_size(archive: zipfile.ZipFile, size: int) -> None:
+    """Refuse what unpacks to more than cells do, and methods that unpack without a bound."""
+    entries = archive.infolist()
+    if any(one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED) or one.flag_bits & 1 for one in entries):
+        raise _RefusedError("is encrypted, or packed otherwise than workbooks are")
+    if (total := sum(one.file_size for one in entries)) > max(_FREE_BYTES, _LARGEST_GROWTH * size):
+        raise _RefusedError(f"would unpack to {total:,} bytes from {size:,}, more than cells do, and was not opened")
 
 
 def _as_xml(file: BinaryIO) -> BinaryIO:
@@ -131,11 +194,13 @@ def _as_xml(file: BinaryIO) -> BinaryIO:
 
     One in a cell would end the reading of the whole file.
     """
-    with zipfile.ZipFile(file) as archive:
+    with _Archive(file) as archive:
+        _check_size(archive, file.seek(0, io.SEEK_END))
         mended = {}
         for name in archive.namelist():
             if name.lower().endswith((".xml", ".rels")):  # parts may have any name
-                text = archive.read(name)
+                with archive.open(name) as part:
+                    text = part.read()
                 if (sound := _NO_CHARACTER.sub(_character, text)) != text:
                     mended[name] = sound
         file.seek(0)
@@ -144,7 +209,8 @@ def _as_xml(file: BinaryIO) -> BinaryIO:
         copy = io.BytesIO()
         with zipfile.ZipFile(copy, "w") as new:
             for name in archive.namelist():
-                new.writestr(name, mended[name] if name in mended else archive.read(name))
+                with archive.open(name) as part:
+                    new.writestr(name, mended[name] if name in mended else part.read())
     copy.seek(0)
     return copy
 
