@@ -166,7 +166,7 @@ def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
     decoder = None if _is_utf8(text) else codecs.getincrementaldecoder(text.encoding)("replace")
     with place.open_stream() as stream:
         try:
-            while chunk := _read(stream, place):
+            while chunk := _read(stream, place, _CHUNK_BYTES):
                 yield chunk if decoder is None else decoder.decode(chunk).encode("utf-8")
             if decoder is not None:  # half a character may have taken the last newline with it
                 rest = bytes(decoder.getstate()[0])
@@ -175,7 +175,7 @@ def _utf8_chunks(place: Place, text: TextFormat) -> Iterator[bytes]:
             raise DataError(f"{place.name} does not begin as a file in {text.encoding} does.") from None
 
 
-def _read(stream: Any, place: Place, most: int = _CHUNK_BYTES) -> bytes:
+def _read(stream: Any, place: Place, most: int) -> bytes:
     try:
         return bytes(stream.read(most))
     except OSError:
