@@ -44,6 +44,15 @@ def test_a_release_that_does_not_fit_is_refused_and_leaves_no_trace(ledger):
         ledger.charge(Charge(1e-3))
 
 
+def test_rounding_lets_the_last_release_in_and_no_other_after_it(tmp_path):
+    whole = Ledger.create(tmp_path / "whole", "meters", mu_total=1.0)
+    for _ in range(2):  # two halves, whose squares add up to a little more than 1
+        whole.charge(Charge(0.5**0.5))
+    for mu in (1e-6, 1e-12, 1e-300):
+        with pytest.raises(BudgetExceededError, match="at most 0 is left"):
+            whole.charge(Charge(mu))
+
+
 def test_a_charge_is_given_back_only_while_nothing_was_drawn(ledger):
     first = ledger.charge(Charge(0.9)).digest
     ledger.refund(first)

@@ -267,6 +267,38 @@ def test_a_budget_for_persons_refuses_names_that_the_plan_gives(make_plan, peopl
     way(tmp_path / "y.csv", by_person(make_plan), tmp_path / "r", ledger=persons.path)
 
 
+@pytest.mark.parametrize("way", [rehearse, hg.publish])
+@pytest.mark.parametrize("text", [{"decimal": ",", "separator": ";"}, {"thousands": " "}, {"encoding": "latin-1"}])
+def test_a_budget_for_persons_refuses_ids_that_are_read_in_another_way(make_plan, people, tmp_path, persons, way, text):
+    """7 and 7,0 are one person where the comma is the decimal mark, and two where it is not."""
+    hg.publish(people, by_person(make_plan), tmp_path / "r", ledger=persons.path)
+    other = replace(by_person(make_plan), text=hg.TextFormat(**text))
+    with pytest.raises(PrivacyRefusal, match=r"Charge 1 .* ids are read in another way, .* one person there may be"):
+        way(people, other, tmp_path / "s", ledger=persons.path)
+    assert len(persons.history()) == 1
+    way(people, by_person(make_plan, title="Again"), tmp_path / "s", ledger=persons.path)
+
+
+def test_a_budget_for_persons_refuses_a_database_beside_files(make_plan, people, tmp_path, persons):
+    """A database compares ids as they stand: 7 and 07 are two persons there, and one in a file."""
+    ibis = pytest.importorskip("ibis")
+    hg.publish(people, by_person(make_plan), tmp_path / "r", ledger=persons.path)
+    keyed = people.append_column("key", pa.array(range(people.num_rows)))
+    stored = ibis.duckdb.connect().create_table("people", ibis.memtable(keyed))
+    with pytest.raises(PrivacyRefusal, match="or by a database"):
+        rehearse(stored, by_person(make_plan, order_column="key"), tmp_path / "s", ledger=persons.path)
+
+
+@pytest.mark.parametrize("text", [{"quoted_newlines": True}, {"encoding": "utf-16"}])
+def test_a_budget_refuses_lines_that_are_cut_into_rows_in_another_way(make_plan, table, tmp_path, ledger, text):
+    """A row that goes over three lines is three rows for whoever takes each line for one."""
+    hg.publish(table, make_plan(), tmp_path / "r", ledger=ledger.path)
+    with pytest.raises(PrivacyRefusal, match=r"lines are cut into rows in another way, .* one record there may be"):
+        rehearse(table, replace(make_plan(), text=hg.TextFormat(**text)), tmp_path / "s", ledger=ledger.path)
+    for same in ({"encoding": "latin-1"}, {"encoding": "utf-8-sig"}, {"decimal": ",", "separator": ";"}):
+        rehearse(table, replace(make_plan(), text=hg.TextFormat(**same)), tmp_path / "s", ledger=ledger.path)
+
+
 def test_a_release_that_readers_would_refuse_is_not_charged(make_plan, table, tmp_path, monkeypatch):
     ledger = Ledger.create(tmp_path / "l", "meters", mu_total=5.0)
     monkeypatch.setattr("hazeglass.bundle.writer._MOST_PART_ROWS", 64)

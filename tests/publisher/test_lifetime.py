@@ -271,7 +271,7 @@ def test_the_ledger_lets_every_period_in_once_and_in_order(tmp_path, ledger):
     again(plan_of(period=3), "1", "must be the running release of period '2'", InputError)
     again(plan_of(period=3, persons=61), "2", "made as the one before it", InputError)
     other = hg.Plan.from_dict({**plan_of(period=3).to_dict(), "text": {"decimal": ",", "separator": ";"}})
-    again(other, "2", "charged here by the same plan")
+    again(other, "2", "ids are read in another way")
     hg.publish(table, plan_of(mu=0.5), tmp_path / "s1", simulate_seed=1, engine="serial")
     again(plan_of(period=2, mu=0.5), "s1", "made as the one before it", InputError)
     with pytest.raises(PrivacyRefusal, match="a ledger sees to"):

@@ -40,7 +40,8 @@ class Charge:
 
     Of a release of one `period`, `cells` is the canonical form that the period's cells have, and `reading` says how
     cells were read: read otherwise, a row may be in another period of the same column, so only releases that read
-    alike are disjoint.
+    alike are disjoint. `units` says how rows are cut and ids are read, where that can be done in several ways: read
+    otherwise, one person may be several, so only releases with the same add up.
 
     Running releases of one `lifetime` (a digest of their plan) cost the same mu all together, each `step` being made
     once; `follows` is the digest of the event that the step before was charged by.
@@ -57,6 +58,7 @@ class Charge:
     lifetime: str = ""
     step: int = 0
     follows: str = ""
+    units: str = ""
 
     def __post_init__(self) -> None:
         if self.period is not None:
@@ -173,8 +175,12 @@ def remaining(total: float, charges: Iterable[Charge], asked: Charge | None = No
 
 
 def fits(total: float, charges: Iterable[Charge], asked: Charge) -> bool:
-    """Whether all of them together stay within the total."""
-    return _together([*charges, asked]) <= Fraction(total) ** 2 * (1 + _ROUNDING)
+    """Whether all of them together stay within the total, where not all of it is spent already.
+
+    Rounding may take the last release a little beyond, as where a total is two halves, and no other after it.
+    """
+    known, most = list(charges), Fraction(total) ** 2
+    return _together(_beside(known, asked)) < most and _together([*known, asked]) <= most * (1 + _ROUNDING)
 
 
 def check_fits(dataset: str, total: float, charges: Iterable[Charge], asked: Charge) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from hazeglass.errors import HazeglassError, PrivacyRefusal
 from hazeglass.guarantee.budget import Charge
@@ -89,9 +89,9 @@ class Account:
             self._ledger.refund(self._digest)
 
 
-def charge_of(plan: Plan, draws: int = 0, before: Release | None = None) -> Charge:
+def charge_of(plan: Plan, draws: int = 0, before: Release | None = None, *, in_database: bool = False) -> Charge:
     """What a ledger is asked for when this plan is published with at most so many draws, `before` being the release of
-    a lifetime that it goes on from."""
+    a lifetime that it goes on from; `in_database` where the rows stay in one."""
     if plan.id_column is not None and not plan.text.header:
         raise PrivacyRefusal(
             f"a ledger tells persons apart by the name of a column, and this plan gives the name {plan.id_column!r} to "
@@ -99,28 +99,53 @@ def charge_of(plan: Plan, draws: int = 0, before: Release | None = None) -> Char
             "and remove header and names from the plan's [text]."
         )
     loss = draws * _TOTAL_VARIATION_PER_DRAW
+    charge = Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column, units=_units(plan, in_database))
     if plan.lifetime is not None:
         paid = None if before is None else before.manifest.ledger
-        charge = Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
         follows, step = "" if paid is None else paid.digest, plan.lifetime.step
         return replace(charge, lifetime=_lifetime_digest(plan), step=step, follows=follows)
     if plan.rows_of is None:
-        return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column)
+        return charge
     cells, reading = canonical_period(plan.rows_of.value, plan.text)
-    return Charge(plan.guarantee.mu, plan.title, loss, plan.unit, None, plan.rows_of, cells, reading)
+    return replace(charge, period=plan.rows_of, cells=cells, reading=reading)
+
+
+def _units(plan: Plan, in_database: bool) -> str:
+    """How ids are read, or lines cut into rows, where that can be done in several ways.
+
+    Whose row it is depends on the whole text format, and a database compares ids in its own way. What one row is
+    depends on where lines end: "" where every line is a row, on which files, frames and databases agree.
+    """
+    text = plan.text
+    if plan.id_column is not None:
+        return _digest({"text": text.to_dict(), "in_database": in_database})
+    own_ends = "" if "\n\n".encode(text.encoding).endswith(b"\n\n") else text.encoding
+    if not (text.quoted_newlines or own_ends):
+        return ""
+    return _digest({"quoted_newlines": text.quoted_newlines, "encoding": own_ends})
 
 
 def _lifetime_digest(plan: Plan) -> str:
     """Of all that the releases of a lifetime have in common."""
     document = plan.to_dict()
     own = {key: value for key, value in document["release"].items() if key not in ("title", "period")}
-    said = {**document, "release": own, "publication": None}
+    return _digest({**document, "release": own, "publication": None})
+
+
+def _digest(said: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 @contextmanager
 def charged(
-    path: str | Path | None, plan: Plan, draws: int, bits: BitSource, out: Path, before: Release | None = None
+    path: str | Path | None,
+    plan: Plan,
+    draws: int,
+    bits: BitSource,
+    out: Path,
+    before: Release | None = None,
+    *,
+    in_database: bool = False,
 ) -> Iterator[tuple[BitSource, LedgerReference | None]]:
     """Charge the plan to the ledger around the block that makes `out`: bits that announce themselves, and the event the
     release must name. Without a ledger, just hand the bits through."""
@@ -135,7 +160,7 @@ def charged(
 
     ledger = Ledger.open(path)
     dataset = ledger.summary().dataset
-    entry = ledger.charge(charge_of(plan, draws, before))
+    entry = ledger.charge(charge_of(plan, draws, before, in_database=in_database))
     account = Account(ledger, entry.digest)
     try:
         yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)

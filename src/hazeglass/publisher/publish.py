@@ -121,7 +121,8 @@ def publish(
     with open_engine(engine) as workers, _opened(data, plan, progress) as rows:
         check_design(rows)
         _ask_about_people(rows)
-        with charged(ledger, plan, _draws(rows), secret, target, before) as (bits, paid), new_folder(out) as folder:
+        account = charged(ledger, plan, _draws(rows), secret, target, before, in_database=rows.asked is not None)
+        with account as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             if plan.form == "table":
                 with spill_beside(folder) as spill:
@@ -239,7 +240,7 @@ def rehearse(
         _ask_about_people(rows)
         left = None
         if ledger is not None:
-            left = Ledger.open(ledger).check(charge_of(plan, before=before))
+            left = Ledger.open(ledger).check(charge_of(plan, before=before, in_database=rows.asked is not None))
         if rows.asked is not None:
             rows.asked.look()
         else:
