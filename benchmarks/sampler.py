@@ -17,8 +17,8 @@ import subprocess
 import sys
 import time
 
-from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian
-from hazeglass.publisher.noise import SecretBits, draw, total_variation
+from hazeglass.guarantee.lattice import DiscreteGaussian, RoundedGaussian, total_variation
+from hazeglass.publisher.noise import SecretBits, draw
 
 TURNS = 5
 DRAWS = 10_000_000

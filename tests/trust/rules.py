@@ -41,12 +41,12 @@ from hazeglass.features.shaping import BOX, first_shape, largest_entry, next_sha
 from hazeglass.guarantee.budget import BudgetFilter
 from hazeglass.guarantee.lattice import RoundedGaussian, total_variation
 from hazeglass.guarantee.units import bisect_radius, questions, radius_grid
-from hazeglass.publisher import publish
 from hazeglass.publisher.marginals import Encoder, count_noise, marginals_share, standard_of
 from hazeglass.publisher.moments import NoisyMoments, add_noise, plain_stage, stage_of
 from hazeglass.publisher.noise import SeededBits, draw
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.sums import answer_noise
+from hazeglass.publisher.table import synthetic_batches, synthetic_schema
 
 SEED = 20_25
 Files = Mapping[str, bytes]
@@ -278,7 +278,7 @@ def write_again(plan: Plan, public: Manifest, files: Files, writer: BundleWriter
     note = replace(note, offset=rounding(replace(expected, synthetic=note), numbers, found.columns))
     expected = replace(expected, synthetic=note)
     made = synthetic_rows(expected, numbers, found.columns)
-    return pa.Table.from_batches(list(publish._synthetic_batches(made, publish._synthetic_schema(plan)))), expected
+    return pa.Table.from_batches(list(synthetic_batches(made, synthetic_schema(plan)))), expected
 
 
 def progress_of(manifest: Manifest) -> Iterator[int]:
