@@ -38,7 +38,8 @@ import pyarrow.parquet as pq
 import hazeglass as hg
 from hazeglass.compute.engines import get_engine, open_engine
 from hazeglass.compute.tables import open_table
-from hazeglass.publisher.moments import exact_sums, first_stage
+from hazeglass.publisher.marginals import Encoder
+from hazeglass.publisher.moments import exact_sums, plain_stage
 from hazeglass.publisher.rows import Rows
 
 ROWS_PER_FILE = 1_000_000
@@ -114,9 +115,9 @@ def sums(data: str, columns: int, engine: str) -> None:
     plan = make_plan("moments", columns)
     with open_engine(engine) as workers:
         rows = Rows(plan, open_table(data))
-        stage = first_stage(plan, rows.n, plan.guarantee)
+        stage = plain_stage(plan, rows.n, plan.guarantee.mu)
         started, used = time.perf_counter(), time.process_time()
-        first, second = exact_sums(rows, stage, workers)
+        first, second, _ = exact_sums(rows, stage, Encoder("public", "columns"), workers)
         report(started, used, digest=hashlib.sha256(first.tobytes() + second.tobytes()).hexdigest())
 
 

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from hazeglass.compute.cells import number_column, numbers_from_text
 from hazeglass.compute.ids import id_column
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.tables import blocks, floats, open_table
 from hazeglass.compute.text import TextFormat
 
@@ -153,3 +154,22 @@ def test_an_index_is_no_column_and_columns_beside_the_plan_are_not_touched():
     source = open_table(frame)
     assert source.names == ("x", "other")
     assert [floats(batch, ["x"]).ravel().tolist() for batch in blocks(source, ["x"])] == [[1.0, 2.0]]
+
+
+class Unhashable(type):
+    """A type of types that says what two types being equal means, and so has no hash; nor does it know its name."""
+
+    __name__ = property(lambda _: 1 / 0)
+
+    def __eq__(cls, other):
+        return cls is other
+
+
+def test_a_cell_whose_type_cannot_be_looked_up_is_missing_or_nobody():
+    cells = [1.5, Unhashable("Odd", (), {})()]
+    numbers, unread = number_column(cells, TEXT)
+    assert (numbers.to_pylist(), unread) == ([1.5, None], 1)
+    assert id_column(cells, TEXT).to_pylist() == ["1.5", None]
+    for reading in (Reading("a", levels=("x",)), Reading("a", since="2024-01-01"), Reading("a", part="hour")):
+        found, unread = reading.column(["x", cells[1]], TEXT)
+        assert found.to_pylist()[1] is None

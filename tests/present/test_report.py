@@ -8,11 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from scipy.sparse import csr_array
 
 from hazeglass.present import report as report_module
 from hazeglass.present.charts import Axis
+from hazeglass.present.layout import Drawing
 from hazeglass.present.pages import drawing_library
-from hazeglass.present.report import embedded_json, report
+from hazeglass.present.report import embedded_json, graph_picture, report
 
 from .graphs import HOSTILE, empty_graph, made_graph, many_columns
 
@@ -259,3 +261,10 @@ def test_levels_in_front_of_odds_are_never_broken_into_letters(page_of):
     assert rule is not None
     assert "white-space: nowrap" in rule[1]
     assert "position: sticky" in rule[1]
+
+
+def test_edges_of_no_strength_at_all_are_drawn_thin():
+    """As where a release says of every pair that differs exactly nothing."""
+    drawing = Drawing.of(csr_array(1 - np.eye(3)))
+    edges = [{"source": a, "target": b, "partial_correlation": 0.0} for a, b in (("x", "y"), ("x", "z"))]
+    assert [line["width"] for line in graph_picture(["x", "y", "z"], edges, drawing)["lines"]] == [0.8, 0.8]

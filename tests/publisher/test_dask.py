@@ -3,9 +3,11 @@
 import os
 import signal
 import struct
+import threading
 from contextvars import ContextVar
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -222,3 +224,30 @@ def test_cells_that_workers_cannot_read_are_counted_and_not_quoted(make_plan, tm
     assert "publisher only: cells of column 'b' that are no numbers and count as missing: 2." in told
     assert "SECRET" not in told
     assert "SECRET" not in str(cluster.get_logs())
+
+
+class Detached:
+    """An object that can be read, as nothing, and not be sent."""
+
+    def __reduce__(self):
+        raise ValueError("note 'positive' is detached")
+
+
+@pytest.mark.parametrize("cell", ["1.5", Detached(), threading.Lock()], ids=lambda cell: type(cell).__name__)
+def test_a_cell_that_cannot_be_sent_is_read_as_without_a_cluster(make_plan, tmp_path, cluster, capfd, cell):
+    cells = [*np.random.default_rng(0).uniform(-5, 5, 500), cell]
+    frame = pd.DataFrame({"a": pd.Series(cells, dtype=object), "b": 1.0, "c": 2.0})
+    found = [sums(make_plan(), frame, engine) for engine in ("serial", "dask")]
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+    assert "positive" not in "".join(capfd.readouterr())
+
+
+def test_columns_beside_the_planned_ones_decide_nothing_in_a_dask_frame(make_plan, tmp_path):
+    """What Arrow has no type for can lie beside a period, as it can in a frame of pandas."""
+    frames = pytest.importorskip("dask.dataframe")
+    frame = pd.DataFrame({name: np.linspace(-4, 4, 60) for name in "abc"} | {"month": ["march"] * 60})
+    plan = make_plan(period_column="month", period="march")
+    for beside in (np.ones(60) * 1j, np.ones(60, dtype=np.longdouble), pd.arrays.SparseArray([1.0] * 60)):
+        data = frames.from_pandas(frame.assign(beside=beside), npartitions=3)
+        assert open_table(data).kinds("month") == {"month": "text"}
+        assert len(Rows(plan, open_table(data)).source.names) == 5

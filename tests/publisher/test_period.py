@@ -37,6 +37,17 @@ def in_march(make_plan, **more):
     return make_plan(columns=("a", "b"), **{"period_column": "month", "period": "2025-03", **more})
 
 
+@pytest.mark.parametrize("cell", [pd.Timestamp("2025-04-01"), None, "unknown"], ids=str)
+def test_of_what_type_categories_are_follows_from_cells_and_refuses_nothing(make_plan, tmp_path, cell):
+    """One word among dates makes objects of pandas' categories; without it they are declared as dates."""
+    dates = [pd.Timestamp("2025-03-01")] * 60 + [cell]
+    frame = pd.DataFrame({"a": 1.0, "b": 2.0, "month": pd.Series(dates, dtype=object)})
+    plan = in_march(make_plan, period="2025-03-01")
+    for k, months in enumerate((frame["month"], frame["month"].astype("category"))):
+        release = hg.publish(frame.assign(month=months), plan, tmp_path / str(k), simulate_seed=1, engine="serial")
+        assert release.n == 60
+
+
 @pytest.mark.parametrize("form", ["moments", "synthetic", "table"])
 def test_a_release_holds_the_rows_of_its_period_alone_and_says_so(make_plan, year, tmp_path, form):
     plan = in_march(make_plan, form=form)

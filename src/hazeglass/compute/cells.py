@@ -28,6 +28,7 @@ _SECONDS = {"W": 604_800, "D": 86_400, "h": 3600, "m": 60}
 _PARTS_OF_SECONDS = ("s", "ms", "us", "ns", "ps", "fs", "as")
 _FIRST_DAY, _LAST_DAY = -365_242_500_719_162, 365_242_499_280_471  # of years of twelve digits
 _MOST_MONTHS = 13 * 10**12
+_NAME = vars(type)["__name__"]  # of a type, whatever the type says of itself
 _TRUTH = {b"true": 1.0, b"false": 0.0}
 _NUMBER = r"^[ \t]*[+-]?((?i:inf(inity)?)|({whole}({point}[0-9]*)?|{point}[0-9]+)([eE][+-]?[0-9]+)?)[ \t]*$"
 
@@ -114,7 +115,7 @@ def _from_objects(cells: list[Any], text: TextFormat) -> Arrays:
             words[k] = cell
         elif issubclass(kind, np.timedelta64):  # a whole number, but of whatever unit
             unread[k] = not np.isnat(cell)
-        elif issubclass(kind, numbers.Real | Decimal | np.bool_):
+        elif issubclass(kind, Decimal | np.bool_) or is_number(kind):
             values[k] = as_float(cell)
         else:
             unread[k] = not is_missing(cell)
@@ -157,9 +158,17 @@ def seconds_of(cell: np.datetime64) -> tuple[int, int, int] | None:
     return (seconds, rest, digits) if _FIRST_DAY <= seconds // _SECONDS["D"] <= _LAST_DAY else None
 
 
+def is_number(kind: type, of: type = numbers.Real) -> bool:
+    """Whether values of this type are such numbers; not where the type itself cannot be looked up."""
+    try:
+        return issubclass(kind, of)
+    except Exception:  # a type of types may have no hash, and its words may hold anything
+        return False
+
+
 def is_missing(cell: Any) -> bool:
     """None, and what data frames put in its place (NaT, pandas.NA)."""
-    return cell is None or type(cell).__name__ in ("NaTType", "NAType")
+    return cell is None or _NAME.__get__(type(cell)) in ("NaTType", "NAType")
 
 
 # -------------------------------------------------------------------------------------- columns behind other columns

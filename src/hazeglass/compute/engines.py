@@ -244,12 +244,13 @@ class _Task(Generic[B, R]):
     """One block's work, submitted again when the block itself was lost with its worker."""
 
     def __init__(self, client: Any, function: Callable[[B], R], block: B) -> None:
-        self.client, self.function, self.block = client, _Guarded(function), block
+        self.client, self.function = client, _Guarded(function)
+        self.block: Any = block.portable() if hasattr(block, "portable") else block
         self._submit()
 
     def _submit(self) -> None:
         lazy = getattr(self.block, "lazy_rows", None)  # rows that the cluster itself computes, or holds already
-        carried: Any = self.block if lazy is None else self.block.without_rows()  # type: ignore[attr-defined]
+        carried: Any = self.block if lazy is None else self.block.without_rows()
         function = self.function if lazy is None else self.function.with_rows
         work: tuple[Any, ...] = (function, carried)
         if getattr(self.function.function, "secret", False):  # it goes the same way as secret rows

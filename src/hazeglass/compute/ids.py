@@ -21,7 +21,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Column, as_float, in_plain_arrays, is_bytes, is_missing, is_text, seconds_of
+from hazeglass.compute.cells import (
+    Column,
+    as_float,
+    in_plain_arrays,
+    is_bytes,
+    is_missing,
+    is_number,
+    is_text,
+    seconds_of,
+)
 from hazeglass.compute.text import TextFormat
 
 LONGEST = 1_000  # characters; what is longer names no one
@@ -174,7 +183,7 @@ def _canonical(cell: Any, text: TextFormat) -> str | None:
     kind = type(cell)  # what an object says of itself is not asked
     if issubclass(kind, bool | np.bool_):
         return "true" if cell else "false"
-    if issubclass(kind, numbers.Real) and not issubclass(kind, numbers.Integral):
+    if is_number(kind) and not is_number(kind, numbers.Integral):
         return _number_id(cell)
     if issubclass(kind, Decimal):
         return _decimal_id(cell, text)
@@ -198,7 +207,7 @@ def _word(cell: Any) -> str | None:
             return _of_bytes(bytes(cell[: 4 * LONGEST + 1]))
         elif issubclass(kind, np.timedelta64):  # counts as a whole number, of whatever unit
             return None
-        elif issubclass(kind, numbers.Integral):
+        elif is_number(kind, numbers.Integral):
             word = str(int(cell))
         elif issubclass(kind, datetime.datetime):
             try:

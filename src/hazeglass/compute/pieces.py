@@ -114,8 +114,33 @@ class Loaded:
         """Its rows."""
         return self.wanted.cut(self.columns, self.rows, unread)
 
+    def portable(self) -> Piece:
+        """The same for another process. Python's objects are read here: some can be read, and not be sent."""
+        if not any(isinstance(getattr(column, "values", column), list) for column in self.columns.values()):
+            return self
+        unread: Counter[str] = Counter()
+        return _Read(self.number, self.rows, tuple(self.batches(unread)), unread)
+
     def __repr__(self) -> str:
         return f"<piece {self.number}: {self.rows} rows in memory>"
+
+
+@dataclass(frozen=True, repr=False)
+class _Read:
+    """Rows in memory whose cells have been read."""
+
+    number: int
+    rows: int
+    read: tuple[pa.RecordBatch, ...]
+    unread: Counter[str]
+    public = False
+
+    def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
+        """Its rows."""
+        unread.update(self.unread)
+        return iter(self.read)
+
+    __repr__ = Loaded.__repr__
 
 
 @dataclass(frozen=True)

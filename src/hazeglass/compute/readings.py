@@ -27,6 +27,7 @@ from hazeglass.compute.cells import (
     cells_of,
     in_plain_arrays,
     is_missing,
+    is_number,
     is_text,
     number_column,
     seconds_of,
@@ -110,12 +111,12 @@ class Reading:
 
     def _level(self, cell: Any, text: TextFormat) -> float | None:
         kind = type(cell)  # what an object says of itself is not asked
-        if issubclass(kind, enum.Enum) and not issubclass(kind, str | numbers.Number):
+        if issubclass(kind, enum.Enum) and not (issubclass(kind, str) or is_number(kind, numbers.Number)):
             names = (self._level(getattr(cell, key, None), text) for key in ("_value_", "_name_"))
             return next((place for place in names if place is not None), None)
         if issubclass(kind, bool | np.bool_):
             return self._word("true" if cell else "false", text)
-        if issubclass(kind, numbers.Real | Decimal):
+        if issubclass(kind, Decimal) or is_number(kind):
             return self._number_level(cell)
         word = _word(cell)
         return None if word is None else self._word(word, text)

@@ -192,8 +192,8 @@ def declared_kinds(source: TableSource, *only: str) -> dict[str, str]:
 
 
 def _kind_of(column: Column, objects: Callable[[Sequence[Any]], str] | None = None) -> str:
-    if isinstance(column, Coded):  # categories, whose words may be Python's objects
-        inner = _kind_of(column.values, objects)
+    if isinstance(column, Coded):  # categories: of what type they are follows from the cells
+        inner = "other" if objects else _kind_of(column.values)
         return inner if inner not in ("text", "other") else "ordinal" if column.ordered and objects else "categorical"
     return (objects or _kind_of_objects)(column) if isinstance(column, list) else _kind(column.type)
 
@@ -366,8 +366,8 @@ class _DaskFrame:
         return tuple(str(name) for name in getattr(self.frame, "columns", ()))
 
     def kinds(self, *only: str) -> dict[str, str]:
-        schema = pa.Schema.from_pandas(self.frame._meta, preserve_index=False)
-        return {name: _kind(schema.field(name).type) for name in only or schema.names}
+        columns = {str(name): column for name, column in self.frame._meta.items()}
+        return {name: _kind_of_empty(columns[name]) for name in only or self.names}
 
     def sizes(self) -> list[int]:
         return self._sizes
@@ -387,6 +387,13 @@ class _DaskFrame:
         wanted = _wanted(numbers, ids, readings, len(self.names), self.text)
         for number in range(self.frame.npartitions):
             yield Partition(number, self.frame.partitions[number], wanted)
+
+
+def _kind_of_empty(column: Any) -> str:
+    try:
+        return _kind(pa.Array.from_pandas(column).type)
+    except (pa.ArrowException, TypeError, ValueError):  # complex numbers and others that Arrow does not have
+        return "other"
 
 
 # Every way in, tried in this order; the tests of what may leave take theirs from here.

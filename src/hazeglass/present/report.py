@@ -284,7 +284,7 @@ def graph_picture(names: Sequence[str], edges: Sequence[Edge], drawing: Drawing)
     spots = _MARGIN + drawing.spots * np.array([_WIDTH - 2 * _MARGIN, _HEIGHT - 2 * _MARGIN])
     spots[:, 1] = _HEIGHT - spots[:, 1]
     spot = {names[node]: spots[k].round(1).tolist() for k, node in enumerate(drawing.drawn.tolist())}
-    strongest = max((_strength(e) for e in edges), default=1.0)
+    strongest = max((_strength(e) for e in edges), default=0.0) or 1.0
     lines = [
         {
             "start": spot[e["source"]],
@@ -304,7 +304,7 @@ def adjacency_picture(names: Sequence[str], edges: Sequence[Edge]) -> dict[str, 
     p = len(names)
     index = {name: k for k, name in enumerate(names)}
     side = max(4.0, min(28.0, 420 / p))
-    strongest = max((_strength(e) for e in edges), default=1.0) or 1.0
+    strongest = max((_strength(e) for e in edges), default=0.0) or 1.0
     cells = [
         {
             "x": round(side * j, 2),

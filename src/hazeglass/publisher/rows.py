@@ -177,6 +177,11 @@ class _UsedPiece:
         """The same once its rows are computed."""
         return replace(self, piece=cast("Partition", self.piece).loaded(frame))
 
+    def portable(self) -> _UsedPiece:
+        """The same for another process."""
+        portable = getattr(self.piece, "portable", None)
+        return self if portable is None else replace(self, piece=portable())
+
     def batches(self, unread: Counter[str]) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
