@@ -80,14 +80,14 @@ class HttpClient:
                     raise DownloadError(f"{name} broke off after {received:,} of {int(announced):,} bytes.")
         except urllib.error.HTTPError as error:
             with error:
-                raise DownloadError(f"{address} answers {error.code} {error.reason}.", error.code) from None
+                raise DownloadError(f"{address} answers {error.code} {_printable(error.reason)}.", error.code) from None
         except (OSError, http.client.HTTPException, ValueError) as error:
             if self._late:
                 raise DownloadError(
                     f"{name} is not here after {self._seconds:,} s; the download was stopped."
                 ) from None
             reason = getattr(error, "reason", None) or type(error).__name__
-            raise DownloadError(f"{address} cannot be fetched: {reason}.") from None
+            raise DownloadError(f"{address} cannot be fetched: {_printable(reason)}.") from None
         finally:
             watch.cancel()
             self._sockets.clear()
@@ -104,6 +104,11 @@ class HttpClient:
         for one in [*self._sockets]:
             with suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
+
+
+def _printable(reason: object) -> str:
+    """What a server or the system says, without what would steer a terminal."""
+    return "".join(letter if letter.isprintable() else "\ufffd" for letter in str(reason)[:200])
 
 
 def is_here(host: str) -> bool:

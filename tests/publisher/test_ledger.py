@@ -81,7 +81,8 @@ def test_confirming_needs_an_announced_draw_and_happens_once(ledger):
     with pytest.raises(InputError, match="'confirm' needs it to be drawn"):
         ledger.confirm(digest)
     ledger.begin_drawing(digest)
-    ledger.begin_drawing(digest)  # a second stage draws again
+    with pytest.raises(InputError, match="is drawn; 'draw' needs it to be charged"):
+        ledger.begin_drawing(digest)  # as by a process that was forked meanwhile
     ledger.confirm(digest)
     with pytest.raises(InputError, match="is confirmed"):
         ledger.confirm(digest)

@@ -1,6 +1,7 @@
 """A release is charged before anything is drawn, and given back only if nothing was."""
 
 import json
+import os
 import shutil
 from contextlib import nullcontext
 from dataclasses import asdict, replace
@@ -107,6 +108,26 @@ def test_a_charge_is_settled_by_what_was_drawn_and_finished(drawn, complete, set
         events.clear()
     account.close(complete=complete)
     assert events == settled
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize("drawn", [False, True])
+def test_a_forked_process_does_not_draw_on_the_same_charge(ledger, drawn):
+    account = Account(ledger, ledger.charge(Charge(0.5)).digest)
+    bits = AnnouncedBits(SecretBits(), account)
+    if drawn:
+        bits.uint64(1)
+    if (child := os.fork()) == 0:
+        try:
+            bits.uint64(1)
+        except PrivacyRefusal:
+            os._exit(3)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 3
+    bits.uint64(1)
+    account.close(complete=True)
+    assert [entry.state for entry in ledger.history()] == ["confirmed"]
 
 
 def test_a_release_that_does_not_fit_is_refused_with_status_3(make_plan, table, tmp_path, ledger):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -69,11 +70,16 @@ class Account:
 
     def __init__(self, ledger: Ledger, digest: str) -> None:
         self._ledger, self._digest = ledger, digest
-        self._lock = threading.Lock()
+        self._lock, self._process = threading.Lock(), os.getpid()
         self.drawn = False
 
     def announce(self) -> None:
         """Say once, whoever draws first, that noise is about to be drawn."""
+        if os.getpid() != self._process:  # forked meanwhile: what both draw would be two releases, and one is paid
+            raise PrivacyRefusal(
+                "a release is drawn by the process that was charged for it, and this one was forked from it meanwhile. "
+                "Publish again from here, which is a release of its own."
+            )
         if self.drawn:
             return
         with self._lock:

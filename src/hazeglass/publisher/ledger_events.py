@@ -30,7 +30,7 @@ LARGEST = 64 << 20  # bytes of a ledger
 _LONGEST = 64 << 10  # bytes of a line
 _LINE = re.compile(rb'(\{.*), "digest": "([0-9a-f]{64})"\}')
 STEPS = {  # what may happen to a charge, in which states, and the state it leads to
-    "draw": (("charged", "drawn"), "drawn"),
+    "draw": (("charged",), "drawn"),  # once: a process that was forked meanwhile must not draw on the same charge
     "confirm": (("drawn",), "confirmed"),
     "refund": (("charged",), "refunded"),
 }
