@@ -114,7 +114,7 @@ def test_a_charge_is_settled_by_what_was_drawn_and_finished(drawn, complete, set
 @pytest.mark.filterwarnings("ignore:.*multi-threaded:DeprecationWarning")
 @pytest.mark.parametrize("drawn", [False, True])
 def test_a_forked_process_does_not_draw_on_the_same_charge(ledger, drawn):
-    account = Account(ledger, ledger.charge(Charge(0.5)).digest)
+    account = Account(ledger, ledger.charge(Charge(0.2)).digest)
     bits = AnnouncedBits(SecretBits(), account)
     if drawn:
         bits.uint64(1)
