@@ -4,10 +4,13 @@ import re
 import tracemalloc
 import warnings
 import zipfile
+from collections import Counter
+from itertools import chain
 
 import openpyxl
 import pytest
 
+from hazeglass.compute.readings import Reading
 from hazeglass.compute.tables import blocks, open_table
 from hazeglass.compute.text import TextFormat
 from hazeglass.errors import DataError, MissingExtraError
@@ -94,6 +97,91 @@ def test_a_cell_of_a_workbook_that_cannot_be_read_is_missing_and_no_other(tmp_pa
 
 OF_STRINGS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships/sharedStrings"
 AS_STRINGS = "application/vnd.openxmlformats-officedocument.spreadsheetml.sharedStrings+xml"
+
+
+SPACE = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+
+
+def sheet_of(path, cells, shared=()):
+    """A workbook of a column `a` of cells as they stand in its sheet, and a running number beside it."""
+    parts = parts_of(workbook(path, [["a", "b"]]))
+    rows = "".join(f'<row r="{k}">{cell}<c r="B{k}"><v>{k}</v></c></row>' for k, cell in enumerate(cells, 2))
+    sheet = parts["xl/worksheets/sheet1.xml"].decode()
+    parts["xl/worksheets/sheet1.xml"] = sheet.replace("</sheetData>", rows + "</sheetData>")
+    if shared:
+        old = parts["[Content_Types].xml"].decode().replace("/xl/sharedStrings.xml", "/xl/no.xml")
+        entry = f'<Override PartName="/xl/words.xml" ContentType="{AS_STRINGS}"/></Types>'
+        parts["[Content_Types].xml"] = old.replace("</Types>", entry)
+        parts["xl/words.xml"] = f'<sst xmlns="{SPACE}"><si><t>a</t></si><si><t>b</t></si>{"".join(shared)}</sst>'
+    return packed(path, parts)
+
+
+def words_of(path):
+    source = open_table(str(path))
+    levels = {"level": Reading("a", levels=("A\aB", "_x0041_"))}
+    batches = list(chain.from_iterable(one.batches(Counter()) for one in source.pieces(["level"], ["a"], levels)))
+    return [(row["level"], row["a"]) for batch in batches for row in batch.to_pylist()]
+
+
+ESCAPES = {
+    "person 1_x000D_": "person 1\r",
+    "_x000d__x0041__x00e9_": "\rA\u00e9",
+    "A_x0007_B": "A\aB",
+    "_x005F_x0041_": "_x0041_",
+    "_x005f__x005F_x005F_": "__x005F_",
+    "_xD83D__xDE00_": "\U0001f600",
+    "_xFFFF_1": "\uffff1",
+    "_x41_ _x00041_ _X0041_ x0041_ _x00g1_": "_x41_ _x00041_ _X0041_ x0041_ _x00g1_",
+}
+
+
+@pytest.mark.parametrize("way", ["shared", "inline", "formula", "runs", "inline runs"])
+def test_characters_that_excel_spells_out_are_those_of_a_csv(tmp_path, way):
+    """Excel writes a carriage return as _x000D_, and an underscore before what looks like that as _x005F_."""
+    runs = "runs" in way
+    texts = [
+        f'<r><rPr><sz val="huge"/></rPr><t>{word}</t></r><r><t/></r>' if runs else f"<t>{word}</t>" for word in ESCAPES
+    ]
+    shared = () if way.startswith(("inline", "formula")) else [f"<si>{text}</si>" for text in texts]
+    cells = {
+        "s": [f'<c r="A{k}" t="s"><v>{k}</v></c>' for k in range(2, len(ESCAPES) + 2)],
+        "i": [f'<c r="A{k}" t="inlineStr"><is>{text}</is></c>' for k, text in enumerate(texts, 2)],
+        "f": [f'<c r="A{k}" t="str"><f>X</f><v>{word}</v></c>' for k, word in enumerate(ESCAPES, 2)],
+    }["s" if shared else way[0]]
+    path = sheet_of(tmp_path / "d.xlsx", cells, shared)
+    lines = ["a,b", *(f'"{word}",{k}' for k, word in enumerate(ESCAPES.values(), 2))]
+    (tmp_path / "d.csv").write_bytes("\n".join([*lines, ""]).encode())
+    csv = words_of(tmp_path / "d.csv")
+    assert words_of(path) == csv
+    assert (csv[0][1], csv[2], csv[3]) == ("person 1", (0.0, "AB"), (1.0, "_x0041_"))
+
+
+def test_half_a_character_that_excel_spells_out_stops_nothing(tmp_path):
+    halves = ("_xD800_", "A_xDC00_B", "_xD800__xD800__xDC00_", "_xDE00__xD83D_", "7")
+    cells = [f'<c r="A{k}" t="str"><v>{word}</v></c>' for k, word in enumerate(halves, 2)]
+    inline = [f'<c r="A{k}" t="inlineStr"><is><t>{word}</t></is></c>' for k, word in enumerate(halves, 2)]
+    expected = ["\ufffd", "A\ufffdB", "\ufffd\U00010000", "\ufffd\ufffd", "7"]
+    for kind in (cells, inline):
+        assert [word for _, word in words_of(sheet_of(tmp_path / "d.xlsx", kind))] == expected
+
+
+def test_words_and_places_that_are_none_leave_the_other_cells_alone(tmp_path):
+    shared = ["<si><t>7</t></si>", "<si/>", "<si><t>8</t></si>"]
+    places = [f'<c r="A{k}" t="s"><v>{n}</v></c>' for k, n in enumerate((2, -1, -3, 5, 10**30, 3, 4), 2)]
+    assert read(sheet_of(tmp_path / "d.xlsx", places, shared)) == {
+        "a": [7.0, None, None, None, None, None, 8.0],
+        "b": [float(k) for k in range(2, 9)],
+    }
+    odd = [f'<c r="{place}"><v>9</v></c>' for place in ("??", "A", "7", "AAAA1", "A" + "1" * 5000, "$A$7", "-", "A8")]
+    expected = {"a": [None] * 7 + [9.0], "b": [float(k) for k in range(2, 10)]}
+    assert read(sheet_of(tmp_path / "d.xlsx", odd)) == expected
+
+
+def test_a_shared_string_of_more_parts_than_a_text_has_is_missing_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr("hazeglass.compute.workbooks._MOST_ELEMENTS", 50)
+    shared = ["<si><t>7</t></si>", f"<si>{'<r><t>1</t></r>' * 1000}<t>5</t></si>", "<si><t>8</t></si>"]
+    cells = [f'<c r="A{k}" t="s"><v>{k}</v></c>' for k in (2, 3, 4)]
+    assert read(sheet_of(tmp_path / "d.xlsx", cells, shared)) == {"a": [7.0, None, 8.0], "b": [2.0, 3.0, 4.0]}
 
 
 @pytest.mark.parametrize("look", ['<sz val="huge"/>', '<family val="34"/>', '<color rgb="QQ"/>', "<b/>"])
