@@ -1,8 +1,11 @@
 """One person has one id, whatever table it came in, however it is spelled and whatever stands beside it."""
 
 import datetime as dt
+import struct
 import time
 import unicodedata
+from collections import Counter
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from uuid import UUID
@@ -17,7 +20,7 @@ from hypothesis import strategies as st
 
 from hazeglass.compute.cells import number_column
 from hazeglass.compute.ids import LONGEST, canonical_id, id_column
-from hazeglass.compute.pieces import arrow_or_list
+from hazeglass.compute.pieces import Recut, arrow_or_list
 from hazeglass.compute.tables import blocks, open_table
 from hazeglass.compute.text import THOUSANDS, TextFormat
 
@@ -220,6 +223,18 @@ SAME_PERSONS = [
     ),
     ("\u00e9", "e\u0301", "e\u034f\u0301", "e\u200b\u0301"),
     ("Ann O'Hara-Lee", "Ann  O\u2019Hara\u2013Lee", "\u201cAnn\u00a0O\u2018Hara\u2010Lee\u201d"),
+    (
+        "O'Brien",
+        "O\u00b4Brien",
+        "O`Brien",
+        "O\u1ffdBrien",
+        "O\u0384Brien",
+        "O\u1fbdBrien",
+        "O\u02bbBrien",
+        "\u00b4OBrien",
+    ),
+    ("A-1", "A\u20531", "A\u301c1", "A\uff5e1", "A~1", "A\u30301", "A\U00010d6e1", "A\U00010ead1"),
+    ("A B", "A\u1680B", "A\u3000B", "A\u1680 \u00a0B", "\u1680A \u00b4B"),
     ("Jos\u00e9", "Jose\u200d\u0301", "Jose\u00ad\u0301", "Jos\u00e9\u1680"),
     ("\uac00", "\u1100\u1161", "\u1100\u200b\u1161"),
     (True, np.bool_(True), "true", "True", "TRUE", b"true"),
@@ -407,6 +422,65 @@ def test_moments_of_the_old_parquet_kind_do_not_wrap(tmp_path):
         pq.write_table(pa.table({"id": ids}), tmp_path / "d" / f"{name}.parquet", use_deprecated_int96_timestamps=old)
     found = [batch.column("id") for batch in blocks(open_table(tmp_path / "d"), [], ["id"])]
     assert pa.chunked_array(found).to_pylist() == ["25000101"] * 4
+
+
+OLD = {"use_deprecated_int96_timestamps": True}
+WITHIN = [1704085200123456789, -1, -1_000_000_001, 0, None, -(2**63) + 1, 2**63 - 1, 7 * 86_400 * 10**9]  # nanoseconds
+BEYOND = [-(2**63) // 1000 - 1, 2**63 // 1000 + 1, None, 16725225600123456, -62135596800 * 10**6, 2**62]  # microseconds
+
+
+def ids_of(path, rows=1 << 16):
+    (piece,) = open_table(str(path)).pieces([], ["id"])
+    wanted = replace(piece.wanted, block_rows=rows)
+    found = [batch.column("id") for batch in replace(piece, wanted=wanted).batches(Counter())]
+    return pa.chunked_array(found).to_pylist()
+
+
+def test_moments_of_the_old_parquet_kind_keep_every_digit_that_a_unit_has(tmp_path):
+    """Nanoseconds from 1677 to 2262 and microseconds beyond, whatever stands in the same batch."""
+    path = tmp_path / "d.parquet"
+    fine, coarse = pa.array(WITHIN, pa.timestamp("ns")), pa.array(BEYOND, pa.timestamp("us"))
+    expected = id_column(fine, TEXT).to_pylist(), id_column(coarse, TEXT).to_pylist()
+    assert len(set(expected[0] + expected[1])) == len(WITHIN + BEYOND) - 1
+    assert expected[0][:2] == ["2024-01-01 05:00:00.123456789", "1969-12-31 23:59:59.999999999"]
+    for kind, said in zip((fine, coarse), expected, strict=True):
+        pq.write_table(pa.table({"id": kind}), path, **OLD)
+        assert ids_of(path) == ids_of(path, 3) == said
+    both = [*BEYOND, *(None if one is None else one // 1000 for one in WITHIN)]
+    pq.write_table(pa.table({"id": pa.array(both, pa.timestamp("us"))}), path, **OLD, row_group_size=5)
+    said = expected[1] + id_column(pa.array(both[len(BEYOND) :], pa.timestamp("us")), TEXT).to_pylist()
+    assert ids_of(path) == ids_of(path, 2) == ids_of(path, 5) == said
+
+
+def test_nanoseconds_beside_a_moment_beyond_them_are_kept(tmp_path):
+    """Arrow writes no file of both, so a day of this one is changed by hand."""
+    path = tmp_path / "d.parquet"
+    nanos = [1704085200123456789, None, 86_400 * 10**9 + 123456789, -1, -(2**63)]
+    plain = {**OLD, "use_dictionary": False, "compression": "none"}
+    pq.write_table(pa.table({"id": pa.array(nanos, pa.timestamp("ns"))}), path, **plain)
+    day, raw = 2_440_588, path.read_bytes()  # the Julian one of 1970
+    second, far = (struct.pack("<qi", 123456789, one) for one in (day + 1, day + 193_579))
+    assert raw.count(second) == 1
+    path.write_bytes(raw.replace(second, far))
+    expected = [
+        "2024-01-01 05:00:00.123456789",
+        None,
+        "2500-01-01 00:00:00.123456",
+        "1969-12-31 23:59:59.999999999",
+        "1677-09-21 00:12:43.145224",
+    ]
+    assert ids_of(path) == ids_of(path, 1) == ids_of(path, 3) == expected
+
+
+def test_columns_that_are_cut_at_other_rows_stay_beside_each_other():
+    rows = Recut(iter(pa.table({"a": range(20)}).to_batches(max_chunksize=6)))
+    assert [rows.take(many).column("a").to_pylist() for many in (4, 4, 1, 10, 1)] == [
+        [0, 1, 2, 3],
+        [4, 5, 6, 7],
+        [8],
+        list(range(9, 19)),
+        [19],
+    ]
 
 
 def test_a_value_that_is_no_text_behind_codes_is_missing_alone():

@@ -45,8 +45,12 @@ _HEX = r"[0-9a-f]{8}(-?)[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{4}\2[0-9a-f]{12}"
 _UUID = re.compile(rf"(?:urn:uuid:)?(\{{?{_HEX}\}}?)", re.IGNORECASE)
 _UUID_BYTES = 16
 _LEFT_OUT = ("Cc", "Cf", "Zl", "Zp", "Pi", "Pf")  # Pi and Pf are quotes
-_QUOTES = "'\"\u201a\u201e\u2e42\u301d\u301e\u301f\uff02\uff07`\u02b9\u02ba\u02bc\u02ee\u2032\u2033"  # the others
-_DASHES = "\u2212\u2043\u02d7"  # that are of no category of dashes
+_QUOTES = (  # the others, and what is typed for them
+    "'\"\u201a\u201e\u2e42\u301d\u301e\u301f\uff02\uff07`\u02b9\u02ba\u02bb\u02bc\u02bd\u02ca\u02cb\u02ee"
+    "\u055a\u05f3\u05f4\u2032\u2033\u2035\u2036\ua78b\ua78c"
+)
+_ACCENT = re.compile(" [\u0301\u0313\u0314]")  # what NFKC makes of accents that stand alone, as U+00B4
+_DASHES = "\u2212\u2043\u02d7\u2053\U00010d6e~"  # that are of no category of dashes; ~ because U+FF5E may be U+301C
 _CONTROL = re.compile(r"[\0-\x1f]")
 # Dates and times of day as ISO 8601 writes them, with or without its dashes and colons.
 _DATE = r"[+-]?[0-9]{3,12}-[0-9]{2}(?:-[0-9]{2})?|[0-9]{8}|[0-9]{4}-?(?:[0-9]{3}|W[0-9]{2}(?:-?[1-7])?)"
@@ -233,7 +237,7 @@ def _word(cell: Any) -> str | None:
 def _seen(word: str) -> str:
     """What is seen of it: without quotes, spaces around it and letters that do not show, the rest in one form."""
     while True:
-        letters = unicodedata.normalize("NFKC", word.strip())
+        letters = _ACCENT.sub("", unicodedata.normalize("NFKC", word.strip()))
         seen = re.sub("  +", " ", "".join(map(_letter, letters)))
         if seen == word:
             return word
@@ -245,6 +249,8 @@ def _letter(letter: str) -> str:
     kind = unicodedata.category(letter)
     if letter in _UNSEEN or letter in _QUOTES or kind in _LEFT_OUT:
         return ""
+    if kind == "Zs":
+        return " "
     return "-" if kind == "Pd" or letter in _DASHES else str(unicodedata.decimal(letter, letter))
 
 

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
@@ -164,13 +165,18 @@ class RowGroups:
                 coded = [name for name in self.wanted.sources if _is_short_text(file, name, groups)]
                 footer, fields = file.metadata, {name: file.schema_arrow.field(name) for name in self.wanted.sources}
             _check_readable(fields.values(), place)
+            old = _moments_of_96_bits(footer, fields)
             with parquet_file(place, metadata=footer, read_dictionary=coded) as file:
                 for group in groups:
-                    read = file.iter_batches(
-                        self.wanted.block_rows, row_groups=[group], columns=self.wanted.sources, use_threads=False
-                    )
+                    options = {"batch_size": self.wanted.block_rows, "row_groups": [group], "use_threads": False}
+                    exact = Recut(_in_nanoseconds(place, footer, columns=old, **options))
+                    read = file.iter_batches(columns=self.wanted.sources, **options)
                     for batch in _reading(read, place):
-                        columns = {name: of_field(batch.column(name), field) for name, field in fields.items()}
+                        columns = {name: batch.column(name) for name in fields}
+                        if old:
+                            fine = exact.take(len(batch))
+                            columns |= {name: _moments(columns[name], fine.column(name)) for name in old}
+                        columns = {name: of_field(columns[name], field) for name, field in fields.items()}
                         yield self.wanted.batch(columns, unread)
 
 
@@ -248,6 +254,47 @@ def _reading(batches: Iterator[pa.RecordBatch], place: Place) -> Iterator[pa.Rec
         raise DataError(f"{place.name} cannot be read to its end; it may be damaged or out of reach.") from None
 
 
+def _moments_of_96_bits(footer: Any, fields: Mapping[str, pa.Field]) -> list[str]:
+    """The columns of the old kind, which Arrow reads in the unit that it is asked for, silently wrapped."""
+    leaves = [footer.schema.column(k) for k in range(len(footer.schema))]
+    old = {one.path for one in leaves if one.physical_type == "INT96"}
+    return [name for name, field in fields.items() if name in old and pt.is_timestamp(field.type)]
+
+
+def _in_nanoseconds(place: Place, footer: Any, **options: Any) -> Iterator[pa.RecordBatch]:
+    with parquet_file(place, metadata=footer, coerce_int96_timestamp_unit="ns") as file:
+        yield from _reading(file.iter_batches(**options), place)
+
+
+class Recut:
+    """Batches cut anew, into as many rows as are asked for: other columns of the same rows may be cut at other ones."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+        self._held: list[pa.RecordBatch] = []
+
+    def take(self, rows: int) -> pa.Table:
+        """The next."""
+        while sum(map(len, self._held)) < rows:
+            self._held.append(next(self._batches))
+        table = pa.Table.from_batches(self._held)
+        self._held = table.slice(rows).to_batches()
+        return table.slice(0, rows)
+
+
+def _moments(coarse: pa.Array, fine: pa.ChunkedArray) -> Column:
+    """Microseconds as the nanoseconds they are, but for those beyond 1677 to 2262, where nanoseconds wrapped."""
+    if fine.type == coarse.type:
+        return coarse
+    nanos = pa.concat_arrays(fine.chunks)
+    us, ns = (pc.fill_null(one.view(pa.int64()), 0).to_numpy(zero_copy_only=False) for one in (coarse, nanos))
+    exact = (ns // 1000 == us) & (ns > np.iinfo(np.int64).min)  # which is none of NumPy's moments
+    if exact.all():
+        return nanos
+    cells = zip(exact, ns.view("M8[ns]"), us.view("M8[us]"), coarse.is_valid().to_pylist(), strict=True)
+    return [(fine_one if fits else coarse_one) if there else None for fits, fine_one, coarse_one, there in cells]
+
+
 def _is_short_text(file: Any, name: str, groups: Sequence[int]) -> bool:
     """Whether a column is text of which every word fits into memory once; repeated, a single one might not.
 
@@ -280,9 +327,9 @@ def parquet_file(place: Place, **options: Any) -> Any:
 
     Moments of the old 96-bit kind are read as microseconds: as nanoseconds they would wrap outside 1677 to 2262.
     """
-    settings = {"pre_buffer": False, "buffer_size": 1 << 20, "coerce_int96_timestamp_unit": "us"}
+    settings = {"pre_buffer": False, "buffer_size": 1 << 20, "coerce_int96_timestamp_unit": "us", **options}
     try:
-        return pq.ParquetFile(place.open_file(), **settings, **options)
+        return pq.ParquetFile(place.open_file(), **settings)
     except pa.ArrowNotImplementedError:
         raise DataError(f"{place.name} has a column of a type that Arrow cannot read. Write it anew without.") from None
     except (pa.ArrowInvalid, OSError):

@@ -23,6 +23,9 @@ _NO_CHARACTER = re.compile(
     rb"[\0-\x08\x0b\x0c\x0e-\x1f]|\xed[\xa0-\xbf][\x80-\xbf]|\xef\xbf[\xbe\xbf]|&#(?:[0-9]+|x[0-9a-fA-F]+);"
 )
 _REPLACEMENT = "\ufffd".encode()
+_ESCAPE = re.compile("_x([0-9a-fA-F]{4})_")  # of a character in a cell; _x005F_ is the _ before what is none
+_TAG = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+_PLACE = re.compile("[A-Za-z]{1,3}[0-9]{1,9}")
 _FREE_BYTES, _LARGEST_GROWTH = 512 << 20, 100  # what unpacks to more than both was made to fill a memory
 _LARGEST_OTHER_PART = 64 << 20  # of one that is read as a whole
 _MOST_ROWS, _MOST_CELLS = 1 << 20, 1 << 29  # the first is Excel's own
@@ -69,14 +72,14 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
     openpyxl's own rows end at the first cell it cannot read, so they are taken from the parser behind them.
     """
     from openpyxl.reader.excel import SHARED_STRINGS, ExcelReader
-    from openpyxl.worksheet._reader import DATA_TAG, ROW_TAG, WorkSheetParser
+    from openpyxl.worksheet._reader import DATA_TAG, INLINE_STRING, ROW_TAG, WorkSheetParser
 
     class Reader(ExcelReader):  # type: ignore[misc]
         def read_strings(self) -> None:
             """The words that cells refer to, without how their letters look, which openpyxl may not know."""
             if (part := self.package.find(SHARED_STRINGS)) is not None:
                 with self.archive.open(part.PartName[1:]) as source:
-                    self.shared_strings = _words(source)
+                    self.shared_strings = _Words(_words(source))
 
         def read_chartsheet(self, sheet: Any, rel: Any) -> None:
             """A sheet that is a chart holds no cells."""
@@ -85,17 +88,29 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
         col_counter: int
 
         def parse_cell(self, element: Any) -> dict[str, Any]:
-            """The cell; a missing one in its place where it cannot be read."""
+            """The cell; a missing one where it cannot be read, in its place or, where that is none, behind the last."""
             before = self.col_counter
             try:
-                return dict(super().parse_cell(element))
+                return self._parse_text(element)
             except Exception:
                 self.col_counter = before
-                place = element.get("r")
+                place = element.get("r", "")
                 element.clear()
-                if place is not None:
+                if _PLACE.fullmatch(place):
                     element.set("r", place)
                 return dict(super().parse_cell(element))
+
+        def _parse_text(self, element: Any) -> dict[str, Any]:
+            """The cell, with its text as shared strings are read."""
+            kind, inline = element.get("t"), element.find(INLINE_STRING)
+            if inline is not None:
+                element.remove(inline)
+            cell = dict(super().parse_cell(element))
+            if kind == "inlineStr" and inline is not None:
+                cell["value"] = _text(inline)
+            elif kind != "s" and isinstance(cell["value"], str):
+                cell["value"] = _unescaped(cell["value"])
+            return cell
 
     reader = Reader(file, read_only=True, data_only=True, keep_links=False)
     reader.archive = _Archive(file)
@@ -128,19 +143,40 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
             yield row
 
 
-def _words(source: BinaryIO) -> list[str]:
-    """The shared strings of a workbook: each in one piece, or in runs of letters that look alike."""
-    from openpyxl.xml.constants import SHEET_MAIN_NS
+class _Words(list[str | None]):
+    """The shared strings of a workbook, which have no place before the first."""
 
-    words, tag = [], f"{{{SHEET_MAIN_NS}}}"
-    for element in _elements(source, f"{tag}si"):
-        letters = (*element.findall(f"{tag}t"), *element.findall(f"{tag}r/{tag}t"))
-        words.append("".join(one.text or "" for one in letters).replace("x005F_", ""))
-    return words
+    def __getitem__(self, place: Any) -> Any:
+        if place < 0:
+            raise IndexError
+        return super().__getitem__(place)
 
 
-def _elements(source: BinaryIO, wanted: str, last: str = "") -> Iterator[Any]:
-    """The elements of a name, up to the end of one of another; whatever has been seen is let go of."""
+def _words(source: BinaryIO) -> Iterator[str | None]:
+    """The shared strings; None for one that holds nothing, or more than a text does."""
+    for element in _elements(source, f"{_TAG}si", may_be_left_out=True):
+        yield _text(element) if len(element) else None
+
+
+def _text(element: Any) -> str:
+    """A text in one piece, or in runs of letters that look alike."""
+    letters = (*element.findall(f"{_TAG}t"), *element.findall(f"{_TAG}r/{_TAG}t"))
+    return "".join(_unescaped(one.text or "") for one in letters)
+
+
+def _unescaped(word: str) -> str:
+    """Text with the characters that _x000D_ and its like stand for; half a character is a replacement for one."""
+    if "_x" not in word:
+        return word
+    units = _ESCAPE.sub(lambda found: chr(int(found[1], 16)), word).encode("utf-16-le", "surrogatepass")
+    return units.decode("utf-16-le", "replace")
+
+
+def _elements(source: BinaryIO, wanted: str, last: str = "", may_be_left_out: bool = False) -> Iterator[Any]:
+    """The elements of a name, up to the end of one of another; whatever has been seen is let go of.
+
+    One of too many parts is refused, or comes without them.
+    """
     from openpyxl.xml.functions import iterparse
 
     around: list[Any] = []
@@ -150,7 +186,7 @@ def _elements(source: BinaryIO, wanted: str, last: str = "") -> Iterator[Any]:
             around.append(element)
             inside += element.tag == wanted
             held += inside > 0
-            if held > _MOST_ELEMENTS:
+            if held > _MOST_ELEMENTS and not may_be_left_out:
                 raise _RefusedError("has a row or a text of more parts than one has")
             continue
         around.pop()
@@ -160,7 +196,7 @@ def _elements(source: BinaryIO, wanted: str, last: str = "") -> Iterator[Any]:
             inside -= 1
             held = 0
             yield element
-        if not inside and around:
+        if around and (not inside or held > _MOST_ELEMENTS):
             around[-1].clear()
 
 
