@@ -158,6 +158,19 @@ def seconds_of(cell: np.datetime64) -> tuple[int, int, int] | None:
     return (seconds, rest, digits) if _FIRST_DAY <= seconds // _SECONDS["D"] <= _LAST_DAY else None
 
 
+def finer_moments(coarse: pa.Array, fine: pa.ChunkedArray) -> Column:
+    """Microseconds as the nanoseconds they are, but for those beyond 1677 to 2262, where nanoseconds wrapped."""
+    if fine.type == coarse.type:
+        return coarse
+    nanos = pa.concat_arrays(fine.chunks)
+    us, ns = (pc.fill_null(one.view(pa.int64()), 0).to_numpy(zero_copy_only=False) for one in (coarse, nanos))
+    exact = (ns // 1000 == us) & (ns > np.iinfo(np.int64).min)  # which is none of NumPy's moments
+    if exact.all():
+        return nanos
+    cells = zip(exact, ns.view("M8[ns]"), us.view("M8[us]"), coarse.is_valid().to_pylist(), strict=True)
+    return [(fine_one if fits else coarse_one) if there else None for fits, fine_one, coarse_one, there in cells]
+
+
 def is_number(kind: type, of: type = numbers.Real) -> bool:
     """Whether values of this type are such numbers; not where the type itself cannot be looked up."""
     try:

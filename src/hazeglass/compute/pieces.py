@@ -20,11 +20,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from hazeglass.compute.cells import Coded, Column, is_text, of_field
+from hazeglass.compute.cells import Coded, Column, finer_moments, is_text, of_field
 from hazeglass.compute.ids import id_column
 from hazeglass.compute.lines import LineReader, Lines, csv_header
 from hazeglass.compute.places import Place
@@ -175,7 +174,7 @@ class RowGroups:
                         columns = {name: batch.column(name) for name in fields}
                         if old:
                             fine = exact.take(len(batch))
-                            columns |= {name: _moments(columns[name], fine.column(name)) for name in old}
+                            columns |= {name: finer_moments(columns[name], fine.column(name)) for name in old}
                         columns = {name: of_field(columns[name], field) for name, field in fields.items()}
                         yield self.wanted.batch(columns, unread)
 
@@ -270,29 +269,14 @@ class Recut:
     """Batches cut anew, into as many rows as are asked for: other columns of the same rows may be cut at other ones."""
 
     def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
-        self._batches = batches
-        self._held: list[pa.RecordBatch] = []
+        self._batches, self._held = batches, list[pa.RecordBatch]()
 
     def take(self, rows: int) -> pa.Table:
-        """The next."""
         while sum(map(len, self._held)) < rows:
             self._held.append(next(self._batches))
         table = pa.Table.from_batches(self._held)
         self._held = table.slice(rows).to_batches()
         return table.slice(0, rows)
-
-
-def _moments(coarse: pa.Array, fine: pa.ChunkedArray) -> Column:
-    """Microseconds as the nanoseconds they are, but for those beyond 1677 to 2262, where nanoseconds wrapped."""
-    if fine.type == coarse.type:
-        return coarse
-    nanos = pa.concat_arrays(fine.chunks)
-    us, ns = (pc.fill_null(one.view(pa.int64()), 0).to_numpy(zero_copy_only=False) for one in (coarse, nanos))
-    exact = (ns // 1000 == us) & (ns > np.iinfo(np.int64).min)  # which is none of NumPy's moments
-    if exact.all():
-        return nanos
-    cells = zip(exact, ns.view("M8[ns]"), us.view("M8[us]"), coarse.is_valid().to_pylist(), strict=True)
-    return [(fine_one if fits else coarse_one) if there else None for fits, fine_one, coarse_one, there in cells]
 
 
 def _is_short_text(file: Any, name: str, groups: Sequence[int]) -> bool:
