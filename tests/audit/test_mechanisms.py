@@ -8,12 +8,7 @@ import pyarrow as pa
 import pytest
 
 from hazeglass.audit.attack import attack_table, certify, far_rows, lowest_bit, raw_rows
-from hazeglass.audit.moments_attack import (
-    attack_jitter,
-    attack_loop,
-    attack_moments,
-    stage_view,
-)
+from hazeglass.audit.moments_attack import attack_jitter, attack_loop, attack_moments, stage_view
 from hazeglass.audit.run import _plan, mechanisms, parts, run_attacks, targets_of
 from hazeglass.audit.steps import StepsAttack, made_up_rows, table_of, views_of
 from hazeglass.compute.engines import get_engine

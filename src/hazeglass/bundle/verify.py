@@ -25,13 +25,7 @@ from hazeglass.bundle.catalogue import DERIVED, derived, json_pieces
 from hazeglass.bundle.contents import bytes_per_cell
 from hazeglass.bundle.footer import PHYSICAL_TYPES, RowGroup, read_footer
 from hazeglass.bundle.manifest import FORMAT, FORMAT_VERSION, Manifest
-from hazeglass.bundle.moments import (
-    MARGINAL_COLUMNS,
-    MOMENT_COLUMNS,
-    moment_batches,
-    moment_rows,
-    most_counts,
-)
+from hazeglass.bundle.moments import MARGINAL_COLUMNS, MOMENT_COLUMNS, moment_batches, moment_rows, most_counts
 from hazeglass.bundle.sign import Signature
 from hazeglass.bundle.writer import part_rows, row_groups
 from hazeglass.errors import BundleError, HazeglassWarning, warn

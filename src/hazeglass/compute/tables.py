@@ -55,16 +55,8 @@ NO_READINGS: Readings = {}
 BLOCK_ROWS = 1 << 16
 _BLOCK_CELLS = 1 << 22  # 32 MiB: tables with many columns are cut into fewer rows
 _PIECE_ROWS = 1 << 18
-_KNOWN = (
-    "builtins",
-    "pathlib",
-    "numpy",
-    "pyarrow",
-    "pandas",
-    "dask",
-    "ibis",
-    "pyspark",
-)  # whose tables need no other library's eyes
+# Whose tables need no other library's eyes.
+_KNOWN = ("builtins", "pathlib", "numpy", "pyarrow", "pandas", "dask", "ibis", "pyspark")
 _AT_ONCE = 16  # footers that are looked at side by side
 
 

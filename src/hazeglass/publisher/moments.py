@@ -20,28 +20,13 @@ import numpy as np
 
 from hazeglass.bundle.columns import Column
 from hazeglass.bundle.manifest import RadiusSearch, Series, Stage, Standard
-from hazeglass.bundle.moments import (
-    ReleasedMoments,
-    most_counts,
-    noise_of,
-    running_rows,
-    stage_features,
-    whole_scale,
-)
+from hazeglass.bundle.moments import ReleasedMoments, most_counts, noise_of, running_rows, stage_features, whole_scale
 from hazeglass.bundle.reader import Release
 from hazeglass.compute.engines import Engine
 from hazeglass.features.harmonics import SEASON_SHARE, FeatureKind, season_means
 from hazeglass.features.marginal import MOST_ROUNDS, PRESENCE_SHARE, Marginal
 from hazeglass.features.scores import STEPS
-from hazeglass.features.shaping import (
-    BOX,
-    LINEAR_STEPS,
-    MOST_STAGES,
-    Shape,
-    first_shape,
-    largest_entry,
-    next_shape,
-)
+from hazeglass.features.shaping import BOX, LINEAR_STEPS, MOST_STAGES, Shape, first_shape, largest_entry, next_shape
 from hazeglass.guarantee.budget import BudgetFilter, Lifetime, running_count_weight
 from hazeglass.guarantee.lattice import LARGEST_SCALE, RoundedGaussian, total_variation
 from hazeglass.guarantee.units import (

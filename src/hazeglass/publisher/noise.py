@@ -149,6 +149,15 @@ class SeededBits(BitSource):
         words[:] = padded[skip:]
 
 
+def bits_of(simulate_seed: int | None) -> BitSource:
+    """Secret ones, but for a simulation."""
+    if simulate_seed is None:
+        return SecretBits()
+    if isinstance(simulate_seed, bool) or not isinstance(simulate_seed, int):
+        raise InputError(f"simulate_seed must be a whole number or None, got {simulate_seed!r}.")
+    return SeededBits(simulate_seed)
+
+
 def keystream(key: bytes, nonce: bytes, block: int, words: Words) -> None:
     """Overwrite the words with the ChaCha20 key stream of RFC 8439, from the given block on; the nonce has 12 bytes."""
     from cryptography.hazmat.primitives.ciphers import Cipher, algorithms  # only where something is drawn

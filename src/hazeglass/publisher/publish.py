@@ -48,7 +48,7 @@ from hazeglass.publisher.moments import (
     publish_running,
     running_stage,
 )
-from hazeglass.publisher.noise import BitSource, SecretBits, SeededBits
+from hazeglass.publisher.noise import BitSource, bits_of
 from hazeglass.publisher.plan import Plan
 from hazeglass.publisher.plan_columns import check_describable, check_strength, names_an_id
 from hazeglass.publisher.rows import Block, Cells, Rows
@@ -113,7 +113,7 @@ def publish(
         plan = Plan.load(plan, data)
     check_strength(plan, weak_on_purpose or simulate_seed is not None)
     key = None if sign is None else read_private_key(sign)
-    secret = _bits(simulate_seed)
+    secret = bits_of(simulate_seed)
     target = check_new(out)
     check_apart(data, target)
     progress = spoken(progress, "publishing")
@@ -290,14 +290,6 @@ def _draws(rows: Rows) -> int:
     """At most how many draws of noise the release takes."""
     plan = rows.plan
     return rows.n * len(plan.columns) if plan.form == "table" else most_draws(plan)
-
-
-def _bits(simulate_seed: int | None) -> BitSource:
-    if simulate_seed is None:
-        return SecretBits()
-    if isinstance(simulate_seed, bool) or not isinstance(simulate_seed, int):
-        raise InputError(f"simulate_seed must be a whole number or None, got {simulate_seed!r}.")
-    return SeededBits(simulate_seed)
 
 
 def describe(
