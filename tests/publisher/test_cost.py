@@ -127,8 +127,8 @@ def test_a_seed_is_a_whole_number(make_plan, table, tmp_path, seed):
 
 
 def test_without_a_seed_bits_are_secret_and_with_one_the_release_says_so(make_plan, table, tmp_path):
-    assert not publish._bits(None).simulation
-    assert publish._bits(0).simulation
+    assert not noise.bits_of(None).simulation
+    assert noise.bits_of(0).simulation
     assert not hg.publish(table, make_plan(), tmp_path / "r").manifest.simulation
     assert hg.publish(table, make_plan(), tmp_path / "s", simulate_seed=0).manifest.simulation
 
