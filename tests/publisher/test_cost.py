@@ -12,7 +12,7 @@ import hazeglass as hg
 from hazeglass.bundle.moments import whole_scale
 from hazeglass.guarantee.lattice import lattice_noise, total_variation
 from hazeglass.guarantee.units import SEARCH_STEPS, counts_distance
-from hazeglass.publisher import marginals, moments, noise, publish, sums, table
+from hazeglass.publisher import marginals, moments, noise, sums, table
 from hazeglass.publisher.ledger import Ledger
 from simulate import simulate
 

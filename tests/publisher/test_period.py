@@ -4,6 +4,7 @@ import multiprocessing
 import os
 import warnings
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal
 
 import numpy as np
@@ -178,6 +179,19 @@ def test_spellings_of_one_period_are_one_and_columns_and_ways_of_reading_are_not
     assert spent([plain, charge(period_column="ward", period="4")]) == pytest.approx(mu * 2**0.5)
     comma = hg.Plan.from_dict({**in_march(make_plan, period="1").to_dict(), "text": {"separator": ";", "decimal": ","}})
     assert spent([charge(period="1000"), charge_of(comma)]) == pytest.approx(mu * 2**0.5)
+
+
+def test_the_same_rows_under_two_names_of_their_period_are_charged_twice(make_plan, tmp_path):
+    """What a frame holds as a day, or as a number with a fraction, a CSV may say in a word of its own."""
+    days = pd.Series([date(2025, 3, 1)] * 60 + [date(2025, 4, 1)] * 60, dtype=object)
+    frame = pd.DataFrame({"a": 1.0, "b": 2.0, "month": days})
+    frame.assign(month=["3/1/2025"] * 60 + ["4/1/2025"] * 60).to_csv(tmp_path / "d.csv", index=False)
+    plan = in_march(make_plan, period="2025-03-01")
+    ledger = Ledger.create(tmp_path / "l", "year", mu_total=10.0)
+    hg.publish(frame, plan, tmp_path / "r", ledger=ledger.path, engine="serial")
+    text = replace(plan, period="3/1/2025", text=hg.TextFormat(quoted_newlines=True))
+    hg.publish(tmp_path / "d.csv", text, tmp_path / "s", ledger=ledger.path, engine="serial")
+    assert ledger.summary().mu_spent == pytest.approx(plan.guarantee.mu * 2**0.5)
 
 
 def test_a_ledger_entry_of_a_period_is_read_back_as_it_was(tmp_path):

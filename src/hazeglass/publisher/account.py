@@ -12,6 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from hazeglass.compute.tables import CsvFiles
+from hazeglass.compute.warehouse import Warehouse
 from hazeglass.errors import HazeglassError, PrivacyRefusal
 from hazeglass.guarantee.budget import Charge
 from hazeglass.publisher.choice import canonical_period
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from hazeglass.bundle.manifest import LedgerReference
     from hazeglass.bundle.reader import Release
+    from hazeglass.compute.tables import TableSource
     from hazeglass.publisher.noise import BitSource
     from hazeglass.publisher.plan import Plan
 
@@ -95,9 +98,9 @@ class Account:
             self._ledger.refund(self._digest)
 
 
-def charge_of(plan: Plan, draws: int = 0, before: Release | None = None, *, in_database: bool = False) -> Charge:
-    """What a ledger is asked for when this plan is published with at most so many draws, `before` being the release of
-    a lifetime that it goes on from; `in_database` where the rows stay in one."""
+def charge_of(plan: Plan, draws: int = 0, before: Release | None = None, source: TableSource | None = None) -> Charge:
+    """What a ledger is asked for when this plan is published from `source` with at most so many draws, `before` being
+    the release of a lifetime that it goes on from."""
     if plan.id_column is not None and not plan.text.header:
         raise PrivacyRefusal(
             f"a ledger tells persons apart by the name of a column, and this plan gives the name {plan.id_column!r} to "
@@ -105,30 +108,38 @@ def charge_of(plan: Plan, draws: int = 0, before: Release | None = None, *, in_d
             "and remove header and names from the plan's [text]."
         )
     loss = draws * _TOTAL_VARIATION_PER_DRAW
-    charge = Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column, units=_units(plan, in_database))
+    units = "" if source is None else _units(plan, source)
+    charge = Charge(plan.guarantee.mu, plan.title, loss, plan.unit, plan.id_column, units=units)
     if plan.lifetime is not None:
         paid = None if before is None else before.manifest.ledger
         follows, step = "" if paid is None else paid.digest, plan.lifetime.step
         return replace(charge, lifetime=_lifetime_digest(plan), step=step, follows=follows)
     if plan.rows_of is None:
         return charge
-    cells, reading = canonical_period(plan.rows_of.value, plan.text)
-    return replace(charge, period=plan.rows_of, cells=cells, reading=reading)
+    # A moment or a number with a fraction may have one name in a file of text, and another where it has a type.
+    kind = "text" if isinstance(source, CsvFiles) else "database" if isinstance(source, Warehouse) else "values"
+    reading = _digest({"text": plan.text.to_dict(), "source": kind})[:16]
+    return replace(charge, period=plan.rows_of, cells=canonical_period(plan.rows_of.value, plan.text), reading=reading)
 
 
-def _units(plan: Plan, in_database: bool) -> str:
-    """How ids are read, or lines cut into rows, where that can be done in several ways.
+def _units(plan: Plan, source: TableSource) -> str:
+    """How ids are read, or what one row is, where that can be in several ways.
 
-    Whose row it is depends on the whole text format, and a database compares ids in its own way. What one row is
-    depends on where lines end: "" where every line is a row, on which files, frames and databases agree.
+    Of a CSV every line is a row, unless quoted cells may go over several: a cell with line ends is a part of one row
+    in other tables, and several rows there. Whose row it is depends on the whole text format as well, and a database
+    compares ids in its own way, which the type of the column decides.
     """
-    text = plan.text
-    if plan.id_column is not None:
-        return _digest({"text": text.to_dict(), "in_database": in_database})
-    own_ends = "" if "\n\n".encode(text.encoding).endswith(b"\n\n") else text.encoding
-    if not (text.quoted_newlines or own_ends):
-        return ""
-    return _digest({"quoted_newlines": text.quoted_newlines, "encoding": own_ends})
+    text, said = plan.text, "rows"
+    if isinstance(source, CsvFiles):
+        said = "rows of a CSV" if text.quoted_newlines else "lines of a CSV"
+        if not "\n\n".encode(text.encoding).endswith(b"\n\n"):
+            said += f" in {text.encoding}"
+        said = "rows" if said == "rows of a CSV" else said
+    if plan.id_column is None:
+        return said
+    if isinstance(source, Warehouse):
+        said = f"{source.engine}: {source.schema[plan.id_column]}"
+    return f"{said}, {_digest(text.to_dict())[:16]}"
 
 
 def _lifetime_digest(plan: Plan) -> str:
@@ -150,8 +161,7 @@ def charged(
     bits: BitSource,
     out: Path,
     before: Release | None = None,
-    *,
-    in_database: bool = False,
+    source: TableSource | None = None,
 ) -> Iterator[tuple[BitSource, LedgerReference | None]]:
     """Charge the plan to the ledger around the block that makes `out`: bits that announce themselves, and the event the
     release must name. Without a ledger, just hand the bits through."""
@@ -166,7 +176,7 @@ def charged(
 
     ledger = Ledger.open(path)
     dataset = ledger.summary().dataset
-    entry = ledger.charge(charge_of(plan, draws, before, in_database=in_database))
+    entry = ledger.charge(charge_of(plan, draws, before, source))
     account = Account(ledger, entry.digest)
     try:
         yield AnnouncedBits(bits, account), LedgerReference(dataset, entry.event, entry.digest)

@@ -16,7 +16,6 @@ its own cells become, is in the same stacks or in fewer or others of at most lag
 from __future__ import annotations
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -67,7 +66,7 @@ def check_plan(plan: Plan, sources: tuple[str, ...]) -> Period | None:
         raise PlanError(
             f"the period column {column!r} is the same in every row of a release: remove its [[columns]] entry."
         )
-    if canonical_period(value, plan.text)[0] == "":
+    if canonical_period(value, plan.text) == "":
         raise PlanError(f"period must be a value that a cell can have, got {value[:100]!r}. Write one as the data do.")
     return Period(column, value)
 
@@ -99,8 +98,8 @@ def lifetime_of(plan: Plan, sources: tuple[str, ...]) -> Lifetime | None:
         )
     if column in sources or column == plan.id_column:
         raise PlanError(f"the period column {column!r} must not be released or be the id column. Name another one.")
-    cells = [canonical_period(one, plan.text)[0] for one in periods]
-    here = canonical_period(value, plan.text)[0]
+    cells = [canonical_period(one, plan.text) for one in periods]
+    here = canonical_period(value, plan.text)
     if "" in cells or len(set(cells)) != len(cells):
         raise PlanError("the periods of [lifetime] must be values that cells can have, each once. Correct the list.")
     if here not in cells:
@@ -135,15 +134,14 @@ def check_source(period: Period | Lifetime, source: TableSource) -> None:
         )
 
 
-def canonical_period(value: str, text: TextFormat) -> tuple[str, str]:
-    """The form that all spellings of a period have, empty where it names none; and a digest of how cells are read."""
+def canonical_period(value: str, text: TextFormat) -> str:
+    """The form that all spellings of a period have, empty where it names none."""
     import pyarrow as pa
 
     from hazeglass.compute.ids import id_column
 
     (cells,) = id_column(pa.array([value], pa.string()), text).to_pylist()
-    how = json.dumps(text.to_dict(), sort_keys=True)
-    return cells or "", hashlib.sha256(how.encode()).hexdigest()[:16]
+    return cells or ""
 
 
 def in_period(cells: pa.Array, value: str) -> tuple[npt.NDArray[np.bool_], int]:
@@ -226,14 +224,14 @@ def choice_of(plan: Plan, source: TableSource) -> Choice | None:
         return None
     if plan.rows_of is not None:
         check_source(plan.rows_of, source)
-        here = canonical_period(plan.rows_of.value, plan.text)[0]
+        here = canonical_period(plan.rows_of.value, plan.text)
         found, digests, without = looked_at(source, by, lambda cells: in_period(cells, here))
     elif lifetime is None:
         most = plan.unit.max_rows
         found, digests, without = looked_at(source, by, lambda ids: among_first(ids, counts, most))
     else:
         check_source(lifetime, source)
-        names = [canonical_period(one, plan.text)[0] for one in lifetime.periods]
+        names = [canonical_period(one, plan.text) for one in lifetime.periods]
         found, digests, without = looked_at(source, by, lambda ids, cells: in_lifetime(ids, cells, counts, names))
         codes = np.concatenate([np.zeros(0, dtype=np.int64), *found])
         ends = np.cumsum([0, *(one.size for one in found)])

@@ -246,13 +246,15 @@ def check_charge(chain: Chain, charge: Charge) -> None:
             f"The budget of {budget.dataset!r} tells persons apart by the column {budget.id_column!r}, and this "
             f"release by {charge.id_column!r}: they may be other persons. Change the plan, or use another ledger."
         )
-    other = next((one for one in entries if one.counts and one.charge.units != charge.units), None)
+    known = (one for one in entries if one.counts and one.charge.units and charge.units)
+    other = next((one for one in known if one.charge.units != charge.units), None)
     if other is not None:
-        what = "ids are read" if charge.unit.name == "person" else "lines are cut into rows"
+        what = "ids are read" if charge.unit.name == "person" else "a row is told"
         raise PrivacyRefusal(
             f"Charge {other.id} of the budget of {budget.dataset!r} ({other.charge.label!r}) is of a release for which "
-            f"{what} in another way, by another [text] in its plan or by a database: what is one {charge.unit.name} "
-            "there may be several here, so the two do not add up. Read the data as it did, or use another ledger."
+            f"{what} in another way ({other.charge.units}; here {charge.units}): what is one {charge.unit.name} there "
+            "may be several here, so the two do not add up. Publish from the same kind of table with the same [text], "
+            "or use another ledger."
         )
     if charge.lifetime:
         _check_step(entries, charge)

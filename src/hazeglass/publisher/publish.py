@@ -121,7 +121,7 @@ def publish(
     with open_engine(engine) as workers, _opened(data, plan, progress) as rows:
         check_design(rows)
         _ask_about_people(rows)
-        account = charged(ledger, plan, _draws(rows), secret, target, before, in_database=rows.asked is not None)
+        account = charged(ledger, plan, _draws(rows), secret, target, before, rows.source)
         with account as (bits, paid), new_folder(out) as folder:
             writer = BundleWriter(folder)
             if plan.form == "table":
@@ -240,7 +240,7 @@ def rehearse(
         _ask_about_people(rows)
         left = None
         if ledger is not None:
-            left = Ledger.open(ledger).check(charge_of(plan, before=before, in_database=rows.asked is not None))
+            left = Ledger.open(ledger).check(charge_of(plan, before=before, source=rows.source))
         if rows.asked is not None:
             rows.asked.look()
         else:

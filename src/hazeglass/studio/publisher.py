@@ -12,7 +12,7 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -208,7 +208,12 @@ def confirmation(document: dict[str, Any], ledger: str | None) -> str:
     after = ""
     if ledger is not None:
         book = Ledger.open(ledger)
-        book.check(charge_of(plan))
+        charge = charge_of(plan)
+        if plan.rows_of is not None:  # the file is not opened here: it is taken for one of the kind of those before
+            before = [entry.charge for entry in book.history()]
+            alike = [one.reading for one in before if one.period and one.period.column == plan.rows_of.column]
+            charge = replace(charge, reading=alike[-1] if alike else charge.reading)
+        book.check(charge)
         after = f", and mu = {plan.guarantee.mu:.4g} is charged to the budget of {book.summary().dataset!r}"
     odds = explain(plan.guarantee, plan.unit, plan.delta).odds[1]
     small = f"{plan.delta:g}".replace("e-0", "e-").replace("-", "\u2011")  # a hyphen at which no line breaks
