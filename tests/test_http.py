@@ -3,8 +3,10 @@
 import base64
 import http.server
 import io
+import socket
 import threading
-from contextlib import ExitStack, contextmanager
+import time
+from contextlib import ExitStack, contextmanager, suppress
 
 import pytest
 
@@ -100,3 +102,59 @@ def test_nothing_but_http_is_opened_whoever_asks_or_sends_us_on(servers, address
     with pytest.raises(DownloadError, match=r"unknown url type|answers 302"):
         fetched(f"http://127.0.0.1:{server.server_port}/release")
     assert proxy.asked == []
+
+
+@contextmanager
+def answering(*answers):
+    """A server of bytes: each connection gets the next of the answers, a function of its socket."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(10)
+
+        def answer():
+            for one in answers:
+                with suppress(OSError), server.accept()[0] as connection:
+                    connection.recv(1 << 16)
+                    one(connection)
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/release"
+        thread.join()
+
+
+def dripping(head):
+    """The beginning, and then a byte now and then, for as long as somebody listens."""
+
+    def answer(connection):
+        connection.sendall(head)
+        for _ in range(500):
+            connection.sendall(b"x")
+            time.sleep(0.02)
+
+    return answer
+
+
+def test_what_stands_beside_a_new_address_is_not_read(monkeypatch):
+    """It counts against no bound, and urllib would hold all of it."""
+    sent = []
+
+    def endless(connection):
+        connection.sendall(b"HTTP/1.1 302 Found\r\nLocation: /other\r\nContent-Length: 999999999999\r\n\r\n")
+        for _ in range(2000):
+            connection.sendall(bytes(1 << 16))
+            sent.append(1 << 16)
+
+    body = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nit"
+    with answering(endless, lambda connection: connection.sendall(body)) as address:
+        assert fetched(address) == "it"
+    assert sum(sent) < 16 << 20
+
+
+@pytest.mark.parametrize("head", [b"HTTP/1.1 200 OK\r\n\r\n", b"HTTP/1.1 200 OK\r\nX: ", b""], ids=repr)
+def test_a_download_ends_in_time_also_where_it_is_sent_on(head):
+    """A connection that is shut at the end of the time is the end of a redirect, too, and the next one had no end."""
+    begun = time.monotonic()
+    with answering(dripping(b"HTTP/1.1 302 Found\r\nLocation: /other\r\n\r\n"), dripping(head)) as address:
+        with pytest.raises(DownloadError, match="is not here after 1 s"):
+            HttpClient(1 << 20, 1, lambda old, new: None).fetch(address, "it", io.BytesIO())
+        assert time.monotonic() - begun < 5

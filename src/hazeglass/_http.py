@@ -8,6 +8,7 @@ from __future__ import annotations
 import http.client
 import ipaddress
 import socket
+import ssl
 import threading
 import time
 import urllib.error
@@ -22,6 +23,7 @@ from hazeglass._version import __version__
 _HEADERS = {"Accept-Encoding": "identity", "User-Agent": f"hazeglass/{__version__}"}
 _CHUNK = 1 << 16
 _SECONDS_WITHOUT_A_BYTE = 30
+_BETWEEN_LOOKS = 0.2  # seconds
 # Of a redirect from one address to another: None, or where it leads and why it is not followed.
 Objection = Callable[[SplitResult, SplitResult], str | None]
 
@@ -42,7 +44,7 @@ class HttpClient:
         self._opener = urllib.request.OpenerDirector()  # build_opener's would open files and ftp as well
         for handler in (
             _Proxies(),
-            _Redirects(objection),
+            _Redirects(objection, self._sockets),
             _Plain(self._sockets),
             _Encrypted(self._sockets),
             urllib.request.HTTPDefaultErrorHandler(),
@@ -60,9 +62,8 @@ class HttpClient:
         if self._late:
             raise self._too_late(name)
         # Headers and trailers may be endless, too, and come byte by byte.
-        watch = threading.Timer(max(0.0, self._deadline - time.monotonic()), self._hang_up)
-        watch.daemon = True
-        watch.start()
+        over = threading.Event()
+        threading.Thread(target=self._watch, args=(over,), daemon=True).start()
         try:
             request = urllib.request.Request(address, headers=_HEADERS)
             with self._opener.open(request, timeout=_SECONDS_WITHOUT_A_BYTE) as answer:
@@ -89,8 +90,8 @@ class HttpClient:
             reason = getattr(error, "reason", None) or type(error).__name__
             raise DownloadError(f"{address} cannot be fetched: {_printable(reason)}.") from None
         finally:
-            watch.cancel()
-            self._sockets.clear()
+            over.set()
+            _close(self._sockets)
         self._left -= received
 
     @property
@@ -100,10 +101,14 @@ class HttpClient:
     def _too_late(self, name: str) -> DownloadError:
         return DownloadError(f"{name} is not here after {self._seconds:,} s; the download was stopped.")
 
-    def _hang_up(self) -> None:
-        for one in [*self._sockets]:
-            with suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+    def _watch(self, over: threading.Event) -> None:
+        """Hang up when time is, again and again: a redirect or a broken handshake may have made a new connection."""
+        over.wait(max(0.0, self._deadline - time.monotonic()))
+        while not over.is_set():
+            for one in [*self._sockets]:
+                with suppress(OSError):
+                    one.shutdown(socket.SHUT_RDWR)
+            over.wait(_BETWEEN_LOOKS)
 
 
 def _printable(reason: object) -> str:
@@ -153,19 +158,35 @@ class _Encrypted(urllib.request.HTTPSHandler):
 
 
 def _noting(kind: type[Any], sockets: list[socket.socket]) -> Any:
-    """The same kind of connection, whose sockets are noted, so that they can be closed from outside."""
+    """The same kind of connection, whose sockets are noted, so that they can be shut from outside.
+
+    Of each a second handle is noted, before a handshake takes the first one away.
+    """
 
     class Noting(kind):  # type: ignore[misc]
-        def connect(self) -> None:
-            super().connect()
-            sockets.append(self.sock)
+        @property
+        def sock(self) -> socket.socket | None:
+            return self._own
+
+        @sock.setter
+        def sock(self, made: socket.socket | None) -> None:
+            self._own = made
+            if made is not None and not isinstance(made, ssl.SSLSocket):
+                sockets.append(made.dup())
 
     return Noting
 
 
+def _close(sockets: list[socket.socket]) -> None:
+    """Shut the connections, whoever else holds a handle of them."""
+    while sockets:
+        with sockets.pop() as one, suppress(OSError):
+            one.shutdown(socket.SHUT_RDWR)
+
+
 class _Redirects(urllib.request.HTTPRedirectHandler):
-    def __init__(self, objection: Objection) -> None:
-        self._objection = objection
+    def __init__(self, objection: Objection, sockets: list[socket.socket]) -> None:
+        self._objection, self._sockets = objection, sockets
 
     def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
         old = urlsplit(req.full_url)
@@ -175,4 +196,6 @@ class _Redirects(urllib.request.HTTPRedirectHandler):
         new = super().redirect_request(req, fp, code, msg, headers, newurl)
         if new is not None:
             new.remove_header("Proxy-authorization")  # the next host may be reached without the proxy
+        fp.close()  # what stands beside the new address may be endless, and urllib would read all of it
+        _close(self._sockets)
         return new

@@ -11,9 +11,10 @@ import pytest
 
 import hazeglass as hg
 from hazeglass.bundle.manifest import Manifest, Part
-from hazeglass.bundle.verify import check_derived
+from hazeglass.bundle.verify import check_derived, release_schema
 from hazeglass.bundle.writer import BundleWriter
 from hazeglass.errors import BundleError, HazeglassWarning
+from hazeglass.features.shaping import MOST_STAGES
 
 from .forgery import reseal, resum, write_part
 
@@ -217,3 +218,19 @@ def test_a_huge_catalogue_is_not_made_to_find_out_that_a_small_one_is_wrong(make
         check_derived(release.path, forged, "none")
     (_, peak), _ = tracemalloc.get_traced_memory(), tracemalloc.stop()
     assert peak < 64 << 20
+
+
+def test_a_file_that_may_not_be_read_is_one_sentence(release, monkeypatch):
+    """As in an archive of which some entry has no rights."""
+
+    def refused(*_):
+        raise PermissionError(13, "Permission denied", str(release.path / "SHA256SUMS"))
+
+    monkeypatch.setattr("hazeglass.bundle.reader.read_checksums", refused)
+    with pytest.raises(BundleError, match=r"because of 'SHA256SUMS': Permission denied\. Look whether you may"):
+        hg.load(release.path)
+
+
+def test_a_manifest_holds_as_many_stages_as_a_release_can_have():
+    """Shaped ones, one of which cells are there, and one of seasons."""
+    assert release_schema()["properties"]["stages"]["maxItems"] == MOST_STAGES + 2

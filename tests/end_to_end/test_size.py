@@ -4,7 +4,7 @@ from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src"
 # What is reached with all capabilities; 130 and 17,500 were wanted before the last five of them.
-MOST_FILES, MOST_LINES = 151, 39_200
+MOST_FILES, MOST_LINES = 151, 39_250
 MOST_LINES_OF_A_FILE = 400
 
 

@@ -231,7 +231,7 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
         is removed with the Release
     """
     public = None if key is None else read_public_key(key)
-    with local_folder(path, largest) as (folder, temporary):
+    with _reachable(), local_folder(path, largest) as (folder, temporary):
         listing = read_checksums(folder)
         sums = parse_checksums(listing)
         check_files(folder, sums)
@@ -247,6 +247,19 @@ def load(path: str | Path, *, key: str | Path | None = None, largest: int = LARG
     if temporary:
         weakref.finalize(release, shutil.rmtree, folder, ignore_errors=True)
     return release
+
+
+@contextmanager
+def _reachable() -> Iterator[None]:
+    """One sentence for whatever the system says of a file or a folder."""
+    try:
+        yield
+    except OSError as error:
+        name = "a file" if error.filename is None else repr(Path(str(error.filename)).name[:100])
+        raise BundleError(
+            f"the release cannot be read, because of {name}: {error.strerror or type(error).__name__}. Look whether "
+            "you may read all of its files, or ask for a new copy."
+        ) from None
 
 
 @contextmanager
