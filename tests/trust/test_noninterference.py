@@ -543,7 +543,7 @@ def printed(name, way, data, folder, *options):
         plan.save(folder / "plan.toml")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        patch.setattr(publish, "_bits", lambda seed: SeededBits(SEED))
+        patch.setattr(publish, "bits_of", lambda seed: SeededBits(SEED))
         done = CliRunner().invoke(app, ["publish", data, "--plan", "plan.toml", "--engine", "threads", *options])
     # How long the machine takes is told every few seconds, and is no fact about the cells.
     others = [line for line in done.stderr.splitlines() if " s so far" not in line]
