@@ -306,7 +306,7 @@ def test_a_budget_for_persons_refuses_a_database_beside_files(make_plan, people,
     hg.publish(people, by_person(make_plan), tmp_path / "r", ledger=persons.path)
     keyed = people.append_column("key", pa.array(range(people.num_rows)))
     stored = ibis.duckdb.connect().create_table("people", ibis.memtable(keyed))
-    with pytest.raises(PrivacyRefusal, match=r"ids are read in another way \(rows, .*; here duckdb: string"):
+    with pytest.raises(PrivacyRefusal, match=r"ids are read in another way \(rows; here duckdb: string\)"):
         rehearse(stored, by_person(make_plan, order_column="key"), tmp_path / "s", ledger=persons.path)
 
 

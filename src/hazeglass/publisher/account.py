@@ -139,7 +139,8 @@ def _units(plan: Plan, source: TableSource) -> str:
         return said
     if isinstance(source, Warehouse):
         said = f"{source.engine}: {source.schema[plan.id_column]}"
-    return f"{said}, {_digest(text.to_dict())[:16]}"
+    own = text.to_dict()
+    return f"{said}, [text] {_digest(own)[:16]}" if own else said
 
 
 def _lifetime_digest(plan: Plan) -> str:
