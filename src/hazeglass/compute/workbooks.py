@@ -66,13 +66,10 @@ def workbook(place: Place) -> tuple[tuple[str, ...], list[list[Any]]]:
     return tuple("" if name is None else str(name).strip() for name in names), columns
 
 
-def _rows(file: BinaryIO) -> Iterator[list[Any]]:
-    """The rows of the first sheet, also those that a file leaves out.
-
-    openpyxl's own rows end at the first cell it cannot read, so they are taken from the parser behind them.
-    """
+def _openpyxl() -> tuple[Any, Any]:
+    """openpyxl's reader of a workbook and parser of a sheet, as this file changes them."""
     from openpyxl.reader.excel import SHARED_STRINGS, ExcelReader
-    from openpyxl.worksheet._reader import DATA_TAG, INLINE_STRING, ROW_TAG, WorkSheetParser
+    from openpyxl.worksheet._reader import INLINE_STRING, WorkSheetParser
 
     class Reader(ExcelReader):  # type: ignore[misc]
         def read_strings(self) -> None:
@@ -112,13 +109,24 @@ def _rows(file: BinaryIO) -> Iterator[list[Any]]:
                 cell["value"] = _unescaped(cell["value"])
             return cell
 
-    reader = Reader(file, read_only=True, data_only=True, keep_links=False)
+    return Reader, Parser
+
+
+def _rows(file: BinaryIO) -> Iterator[list[Any]]:
+    """The rows of the first sheet, also those that a file leaves out.
+
+    openpyxl's own rows end at the first cell it cannot read, so they are taken from the parser behind them.
+    """
+    from openpyxl.worksheet._reader import DATA_TAG, ROW_TAG
+
+    make_reader, make_parser = _openpyxl()
+    reader = make_reader(file, read_only=True, data_only=True, keep_links=False)
     reader.archive = _Archive(file)
     reader.read()
     book = reader.wb
     sheet = book.worksheets[0]
     with book._archive.open(sheet._worksheet_path) as source:
-        parser = Parser(
+        parser = make_parser(
             source,
             sheet._shared_strings,
             data_only=True,
